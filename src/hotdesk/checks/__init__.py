@@ -7,12 +7,14 @@ returns a check by its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 
+from hotdesk.brief.brief import locate_input
 from hotdesk.checks.seam import Check
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, make_printable
 
 CHECKS = {
     "docx": "hotdesk.checks.pages.docx:DocxCheck.from_expect",
@@ -45,4 +47,19 @@ def find(name: str, expect: Mapping[str, object]) -> Check:
     for attribute in path.split("."):
         found = getattr(found, attribute)
     make: Callable[[Mapping[str, object]], Check] = found  # type: ignore[assignment]
-    return make(expect)
+    check = make(expect)
+    require_distinct_inputs(check.beside)
+    return check
+
+
+def require_distinct_inputs(names: Iterable[str]) -> None:
+    """Raise `BriefError` if two extra inputs of a check would get the same path in the clean desk."""
+    by_path: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        path = posixpath.normpath(locate_input(name))
+        if path in by_path:
+            one, other = make_printable(by_path[path]), make_printable(name)
+            raise BriefError(
+                f"the inputs {one!r} and {other!r} of a check would have the same path in the clean desk; rename one"
+            )
+        by_path[path] = name

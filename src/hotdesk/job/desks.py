@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import field
 from pathlib import Path, PurePosixPath
@@ -93,9 +93,9 @@ class Desks:
             data = read_input(Drive(self.machine.config.lib / "drive"), name, get_current_user())
             await desk.write(target, data)
             return hashlib.sha256(data).hexdigest()
-        digest = await anyio.to_thread.run_sync(compute_digest, self.job.folder / name)
-        await put(desk, self.job.folder / name, target)
-        return digest
+        digests: dict[Path, str] = {}
+        await put(desk, self.job.folder / name, target, digests)
+        return summarize_digests(self.job.folder / name, digests)
 
     async def begin_side(self, scope: Scope, files: Iterable[str], wall: str = "") -> Desk:
         assert self.main is not None
@@ -208,11 +208,9 @@ def find_path_below(name: str, source: Desk, entry: Entry) -> str | None:
     return str(inside) if inside.is_relative_to(folder) and ".." not in inside.parts else None
 
 
-def compute_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or that of a folder's file list in the format of `sha256sum`."""
-    if not path.is_dir():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    files = sorted(each for each in path.rglob("*") if each.is_file())
-    listed = "".join(f"{compute_digest(each)}  {each.relative_to(path)}\n" for each in files)
+def summarize_digests(path: Path, digests: Mapping[Path, str]) -> str:
+    """Return the digest of a file that was sent, or that of a folder's file list in the format of `sha256sum`."""
+    if path in digests:
+        return digests[path]
+    listed = "".join(f"{digests[each]}  {each.relative_to(path)}\n" for each in sorted(digests))
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 import anyio
 
 from hotdesk.brief.brief import Brief, Deliverable, locate_input
-from hotdesk.checks import find
+from hotdesk.checks import find, require_distinct_inputs
 from hotdesk.checks.batch import BatchedCheck, LookRequest, is_cut, look_many
 from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Check, Evidence
@@ -98,6 +98,7 @@ class ItemVerifier:
     def make(cls, machine: Machine, brief: Brief, job: str) -> ItemVerifier:
         """Make the verifier of a swarm; raise `BriefError` if a check cannot be done for many items."""
         checks = tuple(_require_checks(item) for item in brief.deliverables)
+        require_distinct_inputs(name for each in checks for look in each for name in look.check.beside)
         return cls(machine, brief, Desks(machine, brief, job, ignore_events, brief.seconds), checks)
 
     @property

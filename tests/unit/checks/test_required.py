@@ -11,8 +11,9 @@ from hotdesk.checks import CHECKS, find
 from hotdesk.checks.active import FAMILIES
 from hotdesk.checks.active_requirements import REMEDIES
 from hotdesk.checks.evidence import OFFICE_PROCESSES
-from hotdesk.checks.required import describe_deliverable, list_requirements
+from hotdesk.checks.required import describe_deliverable, list_checks, list_requirements
 from hotdesk.checks.seam import count_staying
+from hotdesk.errors import BriefError
 
 
 def deliverable(
@@ -67,6 +68,30 @@ def test_allowed_active_content_is_not_forbidden() -> None:
 
 def test_every_kind_of_active_content_has_a_remedy() -> None:
     assert set(FAMILIES) <= set(REMEDIES)
+
+
+def test_a_table_that_may_have_formulas_is_not_refused_for_them() -> None:
+    item = deliverable("a.csv", "csv", {"formulas": True})
+    assert list_checks(item)[0] == ("active-content", {"allow": ["formulas"], "code": False})
+    assert "start with =" not in "\n".join(list_requirements(item))
+    assert list_checks(deliverable("a.csv", "csv", {"formulas": False}))[0][1]["allow"] == []
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tgz", "tar.gz", "xz"])
+def test_an_archive_that_cannot_be_inspected_is_described_as_such(suffix: str) -> None:
+    told = "It must be a zip archive: archives of other formats cannot be inspected."
+    assert told in list_requirements(deliverable(f"a.{suffix}", "command", {"run": ["true"]}))
+    assert told not in list_requirements(deliverable("a.zip", "zip"))
+    allowed = deliverable(f"a.{suffix}", "command", {"run": ["true"]}, ("unknown-format",))
+    assert told not in list_requirements(allowed)
+
+
+@pytest.mark.parametrize("other", ["drive:a.csv", "drive:a.csv@2"])
+def test_two_inputs_of_a_check_with_one_path_are_refused(other: str) -> None:
+    sums = [{"cell": "A!B2", "source": each, "column": "x"} for each in ("a.csv", other)]
+    with pytest.raises(BriefError, match="the same path in the clean desk"):
+        find("xlsx", {"reconcile": sums})
+    assert find("xlsx", {"reconcile": [sums[0], sums[0]]}).beside == ("a.csv",)
 
 
 def test_a_brief_can_describe_its_own_check() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.event import Preflight
+from hotdesk.job.desks import Desks
 from hotdesk.job.local import local_machine
 from hotdesk.work import JobContext, work
 
@@ -59,3 +63,31 @@ async def test_a_job_begins_with_what_lies_beside_its_brief_and_what_the_drive_k
     assert isinstance(preflight, Preflight)
     assert "input drive:sums/june.txt@1, version 1, 2 bytes" in preflight.held
     assert preflight.failed == ()
+
+
+@dataclass
+class SlowDesk:
+    """A desk in front of which a file changes before it is read."""
+
+    source: Path
+    written: dict[str, bytes] = field(default_factory=dict)
+
+    async def write(self, path: str, data: AsyncIterator[bytes], *, mode: int) -> int:
+        self.source.write_bytes(b"changed")
+        self.written[path] = b"".join([piece async for piece in data])
+        return 0
+
+    async def mkdir(self, path: str) -> bool:
+        return True
+
+
+async def test_the_digest_of_an_input_is_that_of_the_bytes_that_were_sent(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "beside.txt").write_text("2")
+    (tmp_path / "folder/a.txt").write_text("3")
+    desks = Desks(None, parse_job(BRIEF.encode(), tmp_path, scope_of), "job", print, 1.0)  # type: ignore[arg-type]
+    digest = hashlib.sha256(b"changed").hexdigest()
+    assert await desks.bring_input(SlowDesk(tmp_path / "beside.txt"), "beside.txt", "x") == digest  # type: ignore[arg-type]
+    desk = SlowDesk(tmp_path / "folder/a.txt")
+    listed = hashlib.sha256(f"{digest}  a.txt\n".encode()).hexdigest()
+    assert await desks.bring_input(desk, "folder", "x") == listed  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ followed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -25,13 +26,16 @@ MAX_DEPTH = 64
 _Warn = Callable[[str], None]
 
 
-async def put(desk: Desk, local: Path, remote: str) -> None:
-    """Copy a file or folder of this machine into a desk. Links to files are followed, links to folders are not."""
+async def put(desk: Desk, local: Path, remote: str, digests: dict[Path, str] | None = None) -> None:
+    """Copy a file or folder of this machine into a desk. Links to files are followed, links to folders are not.
+
+    `digests` gets the SHA-256 of the bytes that were sent of each file.
+    """
     if not local.exists():
         raise BriefError(f"{local} does not exist on this machine")
     if not local.is_dir():
         target = remote + local.name if remote.endswith("/") else remote
-        await desk.write(target, _read_local(local), mode=stat.S_IMODE(local.stat().st_mode) & 0o755 | 0o600)
+        await desk.write(target, _read_local(local, digests), mode=stat.S_IMODE(local.stat().st_mode) & 0o755 | 0o600)
         return
     await desk.mkdir(remote)
     for folder, folders, names in os.walk(local):
@@ -41,15 +45,19 @@ async def put(desk: Desk, local: Path, remote: str) -> None:
                 await desk.mkdir(os.path.join(inside, name))
         for name in names:
             if (path := Path(folder, name)).is_file():
-                await put(desk, path, os.path.join(inside, name))
+                await put(desk, path, os.path.join(inside, name), digests)
 
 
-async def _read_local(path: Path) -> AsyncIterator[bytes]:
+async def _read_local(path: Path, digests: dict[Path, str] | None) -> AsyncIterator[bytes]:
+    sha256 = hashlib.sha256()
     with path.open("rb") as file:
-        while data := await anyio.to_thread.run_sync(file.read, CHUNK):
+        size = CHUNK
+        while size == CHUNK and (data := await anyio.to_thread.run_sync(file.read, CHUNK)):
+            size = len(data)  # a short piece is the last: no other thread is needed for a small file
+            sha256.update(data)
             yield data
-            if len(data) < CHUNK:  # the end, without another thread for each small file
-                return
+    if digests is not None:
+        digests[path] = sha256.hexdigest()
 
 
 @dataclass(slots=True)
