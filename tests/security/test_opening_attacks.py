@@ -147,7 +147,11 @@ USES_IGNORED = Removal(
 )
 @falls_without(
     "links lead to pages",
-    Removal("inside/active_office.py", '(word == "href" and not is_plain(value))', '(word == "href" and not value)'),
+    Removal(
+        "inside/active_office.py",
+        '(word == "href" and not _is_plain(value, clicked=clicked))',
+        '(word == "href" and not value)',
+    ),
     cases="a link that is a macro",
 )
 @falls_without(

@@ -95,7 +95,7 @@ class Desks:
             return hashlib.sha256(data).hexdigest()
         digests: dict[Path, str] = {}
         await put(desk, self.job.folder / name, target, digests)
-        return summarize_digests(self.job.folder / name, digests)
+        return _summarize_digests(self.job.folder / name, digests)
 
     async def begin_side(self, scope: Scope, files: Iterable[str], wall: str = "") -> Desk:
         assert self.main is not None
@@ -208,7 +208,7 @@ def find_path_below(name: str, source: Desk, entry: Entry) -> str | None:
     return str(inside) if inside.is_relative_to(folder) and ".." not in inside.parts else None
 
 
-def summarize_digests(path: Path, digests: Mapping[Path, str]) -> str:
+def _summarize_digests(path: Path, digests: Mapping[Path, str]) -> str:
     """Return the digest of a file that was sent, or that of a folder's file list in the format of `sha256sum`."""
     if path in digests:
         return digests[path]

@@ -41,8 +41,8 @@ def find_field_link(instruction: str) -> str:
             if match[1] is None and match[2] is None:
                 switch = match[0].lower()
                 continue
-            taken, switch = switch in TAKING, ""
-            if not taken:
+            is_argument, switch = switch in TAKING, ""
+            if not is_argument:
                 target = match[1] if match[1] is not None else match[2]
                 if not leads_to_page(target):
                     return target or "nothing"

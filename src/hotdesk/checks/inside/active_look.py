@@ -57,7 +57,7 @@ class FileInspection:
         if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:
             self.found.add("polyglot", where, f"content of the type {kind} under a name that ends in .{suffix}")
             active_text.look(data.decode("latin-1"), suffix, self.code, self.found, where)
-        elif suffix in active_kinds.OFFICE and (kind == "picture" or (kind == "text" and not is_rich(data))):
+        elif suffix in active_kinds.OFFICE and (kind == "picture" or (kind == "text" and not _is_rich(data))):
             self.found.add("polyglot", where, f"content of the type {kind} under a name that ends in .{suffix}")
         return kind
 
@@ -175,7 +175,7 @@ class FileInspection:
         active_office.inspect_xml(name, data, self.found, where, package)
 
 
-def is_rich(data: bytes) -> bool:
+def _is_rich(data: bytes) -> bool:
     return data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rt")
 
 

@@ -122,14 +122,14 @@ class Objects:
         `None` stands for a definition that is not a string, and for none.
         """
         if not match["ref"]:
-            yield decode_string(match)
+            yield _decode_string(match)
             return
         if not self.places:
             self._index()
         number, generation = (each.lstrip(b"0") for each in re.findall(rb"\d+", match["ref"])[:2])
         for text, at in self.places.get((number, generation), [(b"", 0)]):
             value = VALUE.match(text, at)
-            yield decode_string(value) if value else None
+            yield _decode_string(value) if value else None
 
     def _index(self) -> None:
         for text in self.texts:
@@ -138,7 +138,7 @@ class Objects:
                 self.places.setdefault(key, []).append((text, match.end()))
 
 
-def decode_string(match: re.Match[bytes]) -> bytes:
+def _decode_string(match: re.Match[bytes]) -> bytes:
     """Return a string without spaces and control characters, which readers drop from addresses."""
     if match["plain"] is None:
         digits = NOT_HEX.sub(b"", match["hex"])

@@ -142,7 +142,7 @@ def _is_consistent(data: bytes, end: int, file: zipfile.ZipFile) -> bool:
     record = WIDE.unpack_from(data, at - WIDE.size)
     located = LOCATOR.unpack_from(data, at)[1:] == (0, at - WIDE.size, 1)
     ones = (0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
-    same = all(told in (real, one) for told, real, one in zip(stated, actual, ones, strict=True))
+    same = all(value in (real, one) for value, real, one in zip(stated, actual, ones, strict=True))
     return located and same and record[:2] == (b"PK\x06\x06", WIDE.size - 12) and record[4:] == (0, 0, *actual)
 
 
@@ -163,17 +163,17 @@ def _describe_difference(
         size, packed = struct.unpack_from("<QQ", wide)
     expected = (info.CRC, info.compress_size, info.file_size)
     if not all(
-        told == real or (follow and told == 0) for told, real in zip((crc, packed, size), expected, strict=True)
+        value == real or (follow and value == 0) for value, real in zip((crc, packed, size), expected, strict=True)
     ):
         return "another size or checksum in the header than in the archive's directory"
     return ""
 
 
-def _find_field(extra: bytes, wanted: int) -> bytes:
+def _find_field(extra: bytes, number: int) -> bytes:
     at = 0
     while at + EXTRA.size <= len(extra):
         kind, size = EXTRA.unpack_from(extra, at)
-        if kind == wanted:
+        if kind == number:
             return extra[at + EXTRA.size : at + EXTRA.size + size]
         at += EXTRA.size + size
     return b""

@@ -19,7 +19,7 @@ def read_pages(path: str) -> list[str]:
     return [" ".join(page.split()) for page in done.stdout.decode("utf-8", "replace").split("\f")[:-1]]
 
 
-def build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Build an object; refuse duplicate keys, because parsers differ in which value they use."""
     table = dict(pairs)
     if len(table) != len(pairs):
@@ -52,7 +52,7 @@ def look(path: str, source: str, claims: str) -> dict[str, object]:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ValueError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")
-        entries = find_claims(json.loads(data, object_pairs_hook=build_unique_table), claims)
+        entries = find_claims(json.loads(data, object_pairs_hook=_build_unique_table), claims)
         pages = read_pages(source)
         return {"pages": len(pages), "quotes": [look_up(at, each, pages) for at, each in enumerate(entries, 1)]}
     except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file

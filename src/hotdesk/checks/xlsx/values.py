@@ -54,7 +54,7 @@ def find_stale_values(book: Workbook) -> Iterator[Fault]:
     for sheet, at, cell in iterate_formulas(book):
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
             continue
-        if not is_same_value(cell.value, cell.fresh):
+        if not _is_same_value(cell.value, cell.fresh):
             expected = f"the saved value {format_value(cell.fresh)}, the result of {sheet.quote_formula(at)}"
             yield make_fault("fresh", sheet.name_cell(at), expected, format_saved_value(cell))
 
@@ -66,7 +66,7 @@ def iterate_formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], C
                 yield sheet, at, cell
 
 
-def is_same_value(one: Shown, other: Shown) -> bool:
+def _is_same_value(one: Shown, other: Shown) -> bool:
     """Return whether two values of different programs are equal, except for the last digits they calculate."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-10, abs_tol=1e-6)
