@@ -151,7 +151,8 @@ STYLES: dict[str, str] = {
     "a style with a remark": '<style>@import/**/"https://evil.test/x";</style>',
     "a style with a set of pictures": '<style>p{background:image-set("a.png" 1x, "https://evil.test/x" 2x)}</style>',
 }
-SECOND = single_zip(b"b.exe")
+SECOND = single_zip(b"b.exe").partition(b"PK\1\2")[0]
+"""A member and its header, as a program finds it that reads an archive as a stream."""
 HEADERS: dict[str, bytes] = {
     "an archive whose header gives another size": single_zip(data=b"a" + SECOND, local_size=1),
     "an archive whose header gives another method": single_zip(local_method=8),
@@ -162,7 +163,6 @@ TAILS: dict[str, bytes] = {
     "an archive with more data than it says": single_zip(method=8, stored=deflate(b"text, and more")),
 }
 ENDS: dict[str, bytes] = {
-    "an archive with another start": b"text" + single_zip(),
     "an archive with fewer members than it says": single_zip().replace(bytes((1, 0, 1, 0)), bytes((2, 0, 2, 0))),
 }
 NAMES: dict[str, bytes] = {
@@ -170,9 +170,19 @@ NAMES: dict[str, bytes] = {
     "an archive with a comment on a member": single_zip(comment=SECOND),
     "an archive with data in a folder": single_zip(b"a/"),
 }
-TARGETS = ("calc.exe", r"..\..\evil.exe", "/c:/x", "%5c%5cevil%5cshare", "fi&#9;le:///x", "search-ms:x")
+TARGETS = {
+    "a program": "calc.exe",
+    "a program above": r"..\..\evil.exe",
+    "a drive": "/c:/x",
+    "a share in escapes": "%5c%5cevil%5cshare",
+    "a file behind a tab": "fi&#9;le:///x",
+    "a search": "search-ms:x",
+}
 OFFICE_LINKS: dict[str, File] = {
-    **{f"a document's link to {each}": ("a.docx", docx("", ("h1", "hyperlink", each, True))) for each in TARGETS},
+    **{
+        f"a document's link to {what}": ("a.docx", docx("", ("h1", "hyperlink", target, True)))
+        for what, target in TARGETS.items()
+    },
     "a document's link inside to a program": ("a.docx", docx("", ("h1", "hyperlink", "calc.exe", False))),
     "a shape's link to a program": ("a.docx", docx(SHAPE.replace("<v:shape", '<v:shape href="calc.exe"'))),
     "a text's link to a program": ("a.odt", odt('<text:p><text:a xlink:href="../calc.exe">x</text:a></text:p>')),
@@ -192,13 +202,8 @@ FIELD_LINKS: dict[str, File] = {
 BEGIN, END = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "end"))
 WRITTEN = "<w:r><w:instrText>{}</w:instrText></w:r>"
 NAME = BEGIN + WRITTEN.format('QUOTE "INCLUDEPICTURE"') + END
-REST = BEGIN + WRITTEN.format("QUOTE LUDE") + END
 NESTED: dict[str, File] = {
     "a field named by another": ("a.docx", docx(f"<w:p>{BEGIN}{NAME}{WRITTEN.format('x')}{END}</w:p>")),
-    "a field named in part by another": (
-        "a.docx",
-        docx(f"<w:p>{BEGIN}{WRITTEN.format('TA')}{REST}{WRITTEN.format(' x')}{END}</w:p>"),
-    ),
 }
 BOOKS: dict[str, File] = {
     "a formula that reads a numbered book": ("a.xlsx", xlsx("SUM([1]Sheet1!A1)")),

@@ -389,7 +389,7 @@ USES_IGNORED = Removal(
     Removal(
         "inside/active_office.py",
         "        if not self.ended and not COMPLETE_NAME.match(self.instruction):\n",
-        "        if not self.instruction and self.ended:\n",
+        "        if not self:\n",
     ),
     cases=NESTED,
 )
