@@ -21,6 +21,7 @@ rm -rf vendor/github.com/modern-go/reflect2
 cp -r "$W/reflect2/usr/share/gocode/src/github.com/modern-go/reflect2" vendor/github.com/modern-go/
 export GOROOT=$W/go/usr/lib/go-1.19 GOPATH=$W/gopath GOCACHE=$W/gocache GO111MODULE=off GOPROXY=off CGO_ENABLED=0
 export PATH=$GOROOT/bin:$PATH
+export GOGC=400 GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false"  # less work: fewer collections, no debugging tables
 [ -e "$GOROOT/src/fmt" ] || { rm -rf "$GOROOT/src"; ln -s "$W/go/usr/share/go-1.19/src" "$GOROOT/src"; }
 go build -o "$W/bin/openapi-gen" ./vendor/k8s.io/kube-openapi/cmd/openapi-gen
 DIRS=$(grep -rl --include='*.go' '+k8s:openapi-gen=' pkg cmd plugin staging/src/k8s.io \
