@@ -20,7 +20,7 @@ from tools import oci
 HERE = Path(__file__).parent
 PACKAGES = """
 btrfs-progs ca-certificates conntrack containerd containernetworking-plugins crun curl etcd-server ethtool iproute2
-iptables kmod mount procps python3 socat util-linux
+iptables kmod mount nftables procps python3 socat util-linux
 """.split()
 """Packages of a node in the lab."""
 CGROUPS = "cpu cpuacct cpuset memory devices freezer blkio pids systemd".split()

@@ -1,0 +1,1 @@
+"""Desks as pods of a Kubernetes cluster."""

@@ -1,0 +1,198 @@
+"""Tests that a cluster enforces the network policy of desks, before a pool of nodes is used, and hourly after.
+
+A cluster whose network plug-in ignores NetworkPolicy accepts the objects and enforces nothing. On each node a probe
+pod, to which the policy applies as to a desk, tries a table of addresses; a control pod without the policy tries them
+as well. `judge` decides: the pool is trusted if probes reach the door and nothing else, and control pods do reach
+something else, so that it is the policy that makes the difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from ipaddress import ip_address
+from typing import Literal
+
+from hotdesk.dataclass import dataclass
+from hotdesk.desk.pod import probe
+from hotdesk.errors import HostError, make_printable
+
+METADATA = "169.254.169.254"
+PUBLIC = "1.1.1.1"
+API_PORT, KUBELET_PORT, DNS_PORT = 443, 10250, 53
+MAX_OUTPUT_BYTES = 64 << 10
+MAX_TARGETS = 64
+"""Addresses in the table of one probe; a larger pool's kubelets are sampled."""
+PEERS = ("pod on this node", "pod on another node")
+_OUTCOMES = frozenset(probe.WORST_FIRST)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address that a probe tries."""
+
+    name: str
+    host: str
+    port: int
+    kind: Literal["tcp", "dns"] = "tcp"
+    is_allowed: bool = False
+    """Whether the policy must admit it; the door is the only such address."""
+    is_listening: bool = False
+    """Whether something surely listens there, so that a refusal is the policy's and not that of an unused port."""
+
+    def list_fields(self) -> list[object]:
+        """Return what the probe's program gets."""
+        return [self.name, self.kind, self.host, self.port, self.is_allowed]
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses that matter in one cluster."""
+
+    door: tuple[str, int]
+    """The only address that a desk may reach."""
+    door_other_port: int
+    """Another port at the door's address on which something listens."""
+    api_server: tuple[str, int]
+    kubelets: Mapping[str, str] = field(default_factory=dict)
+    """The address of each node, by name."""
+    dns: str = ""
+    """The address of the cluster's DNS, if there is one."""
+    metadata: str = METADATA
+    public: str = PUBLIC
+    public_port: int = API_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one probe found out about one address."""
+
+    node: str
+    target: Target
+    outcome: str
+    control: str
+    """The outcome for the control pod of that node; empty if it did not try."""
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether packets of the probe reach the address.
+
+        A refusal is an answer from there, unless something listens there: then the policy gave it.
+        """
+        if self.outcome == probe.REFUSED:
+            return not (self.target.is_listening or self.control == probe.OPEN)
+        return self.outcome in (probe.OPEN, probe.FAILED)
+
+    @property
+    def is_proof(self) -> bool:
+        """Return whether the policy, and nothing else, keeps the probe from the address."""
+        return not self.target.is_allowed and not self.is_reached and self.control == probe.OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole table, and why the pool is refused; it is trusted if there is no such reason."""
+
+    rows: tuple[Row, ...]
+    faults: tuple[str, ...]
+
+    @property
+    def is_trusted(self) -> bool:
+        return not self.faults
+
+    def format(self) -> str:
+        """Return the table as text."""
+        lines = [("node", "address", "", "desk", "without policy", "")]
+        for row in self.rows:
+            address = f"{row.target.host}:{row.target.port}"
+            right = row.target.is_allowed == row.is_reached
+            verdict = "right" if right else "WRONG"
+            lines.append((row.node, row.target.name, address, row.outcome, row.control or "-", verdict))
+        widths = [max(len(line[column]) for line in lines) for column in range(6)]
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def build_table(addresses: Addresses, node: str) -> list[Target]:
+    """Return the addresses that the probe of a node tries, without those of other probes."""
+    door, port = addresses.door
+    table = [
+        Target("the door", door, port, is_allowed=True, is_listening=True),
+        Target("another port of the door", door, addresses.door_other_port, is_listening=True),
+        Target("the API server", *addresses.api_server, is_listening=True),
+        Target("the cloud's metadata", addresses.metadata, 80),
+        Target("a public address", addresses.public, addresses.public_port),
+    ]
+    if addresses.dns:
+        table.append(Target("DNS", addresses.dns, DNS_PORT, "dns"))
+        table.append(Target("DNS over TCP", addresses.dns, DNS_PORT))
+    if node in addresses.kubelets:
+        table.append(Target("this node's kubelet", addresses.kubelets[node], KUBELET_PORT, is_listening=True))
+    others = [name for name in sorted(addresses.kubelets) if name != node][: MAX_TARGETS - len(table) - len(PEERS)]
+    table += [
+        Target(f"the kubelet of {name}", addresses.kubelets[name], KUBELET_PORT, is_listening=True) for name in others
+    ]
+    return table
+
+
+def add_peers(table: Sequence[Target], node: str, peers: Mapping[str, str]) -> list[Target]:
+    """Add the pods that listen, one on the probe's node and one on another; `peers` has their addresses by node."""
+    others = sorted(name for name in peers if name != node)
+    found = [peers[name] for name in ([node] if node in peers else []) + others[:1]]
+    names = [PEERS[0]] * (node in peers) + [PEERS[1]] * bool(others)
+    pods = [
+        Target(name, str(ip_address(host)), probe.PORT, is_listening=True)
+        for name, host in zip(names, found, strict=True)
+    ]
+    return [*table, *pods]
+
+
+def parse_outcomes(output: str, table: Sequence[Target]) -> dict[str, str]:
+    """Return what a probe printed; `HostError` unless it has one known outcome for each address of its table."""
+    lines = output[:MAX_OUTPUT_BYTES].splitlines()
+    try:
+        found = json.loads(lines[-1]) if lines else None
+    except (ValueError, RecursionError):
+        found = None
+    names = {target.name for target in table}
+    if (
+        not isinstance(found, dict)
+        or set(found) != names
+        or not all(isinstance(each, str) and each in _OUTCOMES for each in found.values())
+    ):
+        raise HostError(f"a probe pod printed no result: {make_printable(output[-300:])!r}; read its events")
+    return found
+
+
+def make_rows(node: str, table: Iterable[Target], probed: Mapping[str, str], control: Mapping[str, str]) -> list[Row]:
+    """Return the rows of a node's probe."""
+    return [Row(node, each, probed[each.name], control.get(each.name, "")) for each in table]
+
+
+def judge(rows: Sequence[Row], nodes: Iterable[str]) -> Report:
+    """Decide whether every one of these nodes enforces the policy."""
+    faults = []
+    for node in nodes:
+        own = [row for row in rows if row.node == node]
+        reached = [row.target.name for row in own if row.is_reached and not row.target.is_allowed]
+        if not any(row.target.is_allowed for row in own) or not all(
+            row.is_reached for row in own if row.target.is_allowed
+        ):
+            faults.append(f"{node}: a pod cannot reach the door: admit it in the network policy of desks")
+        if reached:
+            faults.append(
+                f"{node}: the network policy is not enforced: a pod reaches {', '.join(reached)}; "
+                "use a network plug-in that enforces NetworkPolicy, and apply the policy of desks"
+            )
+        elif not any(row.is_proof for row in own):
+            faults.append(
+                f"{node}: nothing shows that the network policy is enforced: a pod without it reaches nothing either; "
+                "exempt the control pod from it"
+            )
+    return Report(tuple(rows), tuple(faults) or (() if rows else ("no node was tested",)))
+
+
+def require_trusted(report: Report) -> None:
+    """Raise `HostError` with the reasons if desks must not run in this pool."""
+    if not report.is_trusted:
+        raise HostError(f"no desk is opened in this pool: {'; '.join(report.faults)}\n{report.format()}")

@@ -1,0 +1,189 @@
+"""Runs the probes of the preflight as pods, with a client of Kubernetes; their output is as untrusted as a desk's."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+
+from hotdesk.dataclass import dataclass
+from hotdesk.desk.pod import preflight, probe
+from hotdesk.desk.pod.preflight import Addresses, Report, Row, Target
+from hotdesk.errors import HostError
+
+PREFLIGHT_LABEL = "hotdesk.dev/preflight"
+"""On every pod of a preflight; its value is `desk` for those to which the policy applies, or `control`."""
+START_SECONDS, PATIENCE_S, POLL_S, END_SECONDS = 60.0, 20.0, 0.5, 10.0
+_MAX_POD_SECONDS = 180
+_PROGRAM = Path(probe.__file__)
+
+
+class PodClient(Protocol):
+    """What of a client of Kubernetes is used; `CoreV1Api` of `kubernetes.aio` has it."""
+
+    async def create_namespaced_pod(self, namespace: str, body: Any) -> Any: ...
+
+    async def read_namespaced_pod(self, name: str, namespace: str) -> Any: ...
+
+    async def read_namespaced_pod_log(self, name: str, namespace: str, *, limit_bytes: int) -> Any: ...
+
+    async def delete_namespaced_pod(self, name: str, namespace: str, *, grace_period_seconds: int) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool of nodes, and what pods in it are like."""
+
+    namespace: str
+    image: str
+    """An image with Python 3.9 or newer."""
+    nodes: Sequence[str]
+    addresses: Addresses
+    labels: Mapping[str, str]
+    """The labels by which the policy selects desks."""
+    control_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that no policy selects."""
+    tolerations: Sequence[Mapping[str, str]] = ()
+    runtime_class: str = ""
+    python: str = "/usr/bin/python3"
+    pull: str = "IfNotPresent"
+
+
+def build_probe_pod(pool: Pool, name: str, node: str, table: Sequence[Target], *, is_control: bool) -> dict[str, Any]:
+    """Return a probe pod: restricted, without a token, bound to a node, and ended by Kubernetes if it is forgotten."""
+    order = json.dumps({"table": [each.list_fields() for each in table], "patience": PATIENCE_S if table else 120})
+    labels = pool.control_labels if is_control else pool.labels
+    spec: dict[str, Any] = {
+        "nodeName": node,
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": _MAX_POD_SECONDS,
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "tolerations": [dict(each) for each in pool.tolerations],
+        "securityContext": {
+            "runAsNonRoot": True, "runAsUser": 65534, "runAsGroup": 65534, "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [{
+            "name": "probe",
+            "image": pool.image,
+            "imagePullPolicy": pool.pull,
+            "command": [pool.python, "-I", "-B", "-c", _PROGRAM.read_text(), order],
+            "resources": {kind: {"cpu": "100m", "memory": "64Mi"} for kind in ("requests", "limits")},
+            "securityContext": {
+                "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+            },
+        }],
+    }  # fmt: skip
+    if pool.runtime_class:
+        spec["runtimeClassName"] = pool.runtime_class
+    labels = {**labels, PREFLIGHT_LABEL: "control" if is_control else "desk"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+class _Probes:
+    """The pods of one preflight."""
+
+    def __init__(self, client: PodClient, pool: Pool) -> None:
+        self.client = client
+        self.pool = pool
+        self.prefix = f"hotdesk-preflight-{secrets.token_hex(4)}"
+        self.names: list[str] = []
+
+    async def create(self, node: str, table: Sequence[Target], *, is_control: bool = False) -> str:
+        name = f"{self.prefix}-{len(self.names)}"
+        self.names.append(name)
+        body = build_probe_pod(self.pool, name, node, table, is_control=is_control)
+        await self.client.create_namespaced_pod(self.pool.namespace, body)
+        return name
+
+    async def read(self, name: str) -> str:
+        found = await self.client.read_namespaced_pod_log(
+            name, self.pool.namespace, limit_bytes=preflight.MAX_OUTPUT_BYTES
+        )
+        return str(found or "")[: preflight.MAX_OUTPUT_BYTES]
+
+    async def wait_listening(self, name: str) -> str:
+        """Wait until a pod that only listens does; return its address."""
+        with anyio.fail_after(START_SECONDS):
+            while True:
+                status = (await self.client.read_namespaced_pod(name, self.pool.namespace)).status
+                if status.phase == "Running" and status.pod_ip and probe.READY in await self.read(name):
+                    return str(status.pod_ip)
+                self.require_alive(name, status.phase, ("Failed", "Succeeded"))
+                await anyio.sleep(POLL_S)
+
+    async def wait_outcomes(self, name: str, table: Sequence[Target]) -> dict[str, str]:
+        """Wait until a probe ended; return what it found out."""
+        with anyio.fail_after(START_SECONDS + PATIENCE_S):
+            while True:
+                status = (await self.client.read_namespaced_pod(name, self.pool.namespace)).status
+                if status.phase == "Succeeded":
+                    return preflight.parse_outcomes(await self.read(name), table)
+                self.require_alive(name, status.phase, ("Failed",))
+                await anyio.sleep(POLL_S)
+
+    def require_alive(self, name: str, phase: object, ended: Sequence[str]) -> None:
+        if phase in ended:
+            raise HostError(f"probe pod {name} in namespace {self.pool.namespace} ended early; read its log")
+
+    async def remove(self) -> None:
+        for name in self.names:
+            try:
+                await self.client.delete_namespaced_pod(name, self.pool.namespace, grace_period_seconds=1)
+            except Exception:  # noqa: BLE001, S112 - any error of any client; the pod ends by its own deadline
+                continue
+
+
+@asynccontextmanager
+async def _probes(client: PodClient, pool: Pool) -> AsyncIterator[_Probes]:
+    """Yield the pods of one preflight, and remove them at the end."""
+    probes = _Probes(client, pool)
+    try:
+        yield probes
+    finally:
+        with anyio.move_on_after(END_SECONDS, shield=True):
+            await probes.remove()
+
+
+async def run_preflight(client: PodClient, pool: Pool) -> Report:
+    """Test a pool, with three pods on each node; `HostError` if that cannot be done."""
+    rows: dict[str, list[Row]] = {}
+    peers: dict[str, str] = {}
+    try:
+        async with _probes(client, pool) as probes:
+            async with anyio.create_task_group() as group:
+                for node in pool.nodes:
+                    group.start_soon(_start_peer, probes, node, peers)
+            async with anyio.create_task_group() as group:
+                for node in pool.nodes:
+                    group.start_soon(_probe_node, probes, node, peers, rows)
+    except BaseExceptionGroup as group_error:
+        raise _find_first(group_error, pool.namespace) from None
+    return preflight.judge([row for node in pool.nodes for row in rows[node]], pool.nodes)
+
+
+def _find_first(error: BaseException, namespace: str) -> BaseException:
+    """Return the first error of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return HostError(f"a probe pod in namespace {namespace} did not run within its time; read its events")
+    return error
+
+
+async def _start_peer(probes: _Probes, node: str, peers: dict[str, str]) -> None:
+    peers[node] = await probes.wait_listening(await probes.create(node, []))
+
+
+async def _probe_node(probes: _Probes, node: str, peers: Mapping[str, str], rows: dict[str, list[Row]]) -> None:
+    table = preflight.add_peers(preflight.build_table(probes.pool.addresses, node), node, peers)
+    control = await probes.create(node, table, is_control=True)
+    probed = await probes.wait_outcomes(await probes.create(node, table), table)
+    rows[node] = preflight.make_rows(node, table, probed, await probes.wait_outcomes(control, table))
