@@ -38,7 +38,7 @@ def try_address(kind: str, host: str, port: int) -> str:
                 sock.send(_DNS_QUERY)
                 sock.recv(512)
         return OPEN
-    except (TimeoutError, socket.timeout):
+    except TimeoutError:
         return SILENT
     except ConnectionRefusedError:
         return REFUSED

@@ -42,7 +42,7 @@ class Pool:
 
     namespace: str
     image: str
-    """An image with Python 3.9 or newer."""
+    """An image with Python 3.10 or newer."""
     nodes: Sequence[str]
     addresses: Addresses
     labels: Mapping[str, str]
