@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.cluster.lab import MACHINES, Lab, make_binaries, make_root, wait_for
+from tools.cluster.jobs import JobSteps, install_templates
+from tools.cluster.lab import MACHINES, NODES, Lab, make_binaries, make_root, wait_for
 
 from hotdesk.cluster.certificates import ANY_NODE, enroll
 from hotdesk.cluster.names import compute_node_code, get_node_code
@@ -20,6 +23,8 @@ from hotdesk.config import load
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / "out/cluster/cache"
+SERVER_NODE = "node1"
+"""Where the lab's server is (`deploy/lab`)."""
 PROBE = """
 apiVersion: v1
 kind: Pod
@@ -51,6 +56,8 @@ class ClusterSteps:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.key = ""
+        self.password = secrets.token_urlsafe(32)
+        self.ids: list[str] = []
 
     def start(self) -> None:
         """Start the machines, and wait until the nodes are ready."""
@@ -60,7 +67,12 @@ class ClusterSteps:
                 wait_for(
                     lambda: "ok" in self.lab.kubectl("get", "--raw", "/readyz", check=False), 120, "the API server"
                 )
-        wait_for(lambda: self.count_ready() == 2, 180, "two ready nodes")
+        wait_for(lambda: self.count_ready() == 2, 300, "two ready nodes")
+        self.lab.start_world(self.password)
+
+    def list_steps(self) -> Iterator[Callable[[], str | None]]:
+        yield from (self.start, self.open_in_pod, self.deploy, self.create, self.kill_server)
+        yield from (self.jobs.run_invoices, self.jobs.kill_during_swarm, self.kill_node)
 
     def count_ready(self) -> int:
         conditions = [each for node in self.lab.list_objects("nodes") for each in node["status"]["conditions"]]
@@ -86,13 +98,20 @@ class ClusterSteps:
         enroll(folder / "authority", "node", ANY_NODE, folder / "pool", 30)
         enroll(folder / "authority", "server", "home", folder / "home", 30)
         shutil.copytree(ROOT / "deploy", folder / "deploy")
+        (folder / "etc").mkdir()
+        (folder / "etc/config.toml").write_text('[door]\nca = "/etc/hotdesk/erp-ca.pem"\n')
+        shutil.copy(folder / "world/erp-ca.pem", folder / "etc")
         self.lab.kubectl("create", "namespace", "hotdesk")
+        self.lab.kubectl("create", "configmap", "hotdesk-node", "-n", "hotdesk", "--from-file=/lab/etc")
         for secret, place in (("hotdesk-pool", "pool"), ("hotdesk-server", "home")):
             self.lab.kubectl("create", "secret", "generic", secret, "-n", "hotdesk", f"--from-file=/lab/{place}")
         self.lab.kubectl("apply", "-k", "/lab/deploy/lab")
         self.wait_server()
         command = ("exec", "-n", "hotdesk", "hotdesk-server-0", "--", "hotdesk", "key", "new", "--name", "lab")
         self.key = self.lab.kubectl(*command).strip()
+        install_templates(self.lab)
+        self.jobs = JobSteps(self.lab, self.key, self.server_pid)
+        self.jobs.store_password(self.password)
 
     def wait_server(self) -> None:
         """Wait until the server reports that desks can be opened."""
@@ -103,15 +122,7 @@ class ClusterSteps:
         return self.lab.kubectl("get", "pod", pod, "-n", "hotdesk", "-o", path, check=False) == "True"
 
     def server_pid(self) -> int:
-        """Return the host's process id of the server, which is found by the cgroup of its lab."""
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words, cgroups = (folder / "cmdline").read_bytes().split(b"\0"), (folder / "cgroup").read_text()
-            except OSError:
-                continue
-            if b"serve" in words and any("/lab-node" in each and "/kubepods" in each for each in cgroups.splitlines()):
-                return int(folder.name)
-        raise RuntimeError("the server's process is not found")
+        return self.lab.find_process(SERVER_NODE, b"hotdesk", b"serve")
 
     def program(self, act: str, *ids: str) -> Any:
         """Run an E2B program in the server's network."""
@@ -162,16 +173,23 @@ class ClusterSteps:
         return f"next open {fresh['seconds'] * 1000:.0f} ms"
 
 
-def copy_images(lab: Lab) -> None:
-    """Give each node the image `base`, in the volume an operator would provide."""
-    images = load().images
-    record = json.loads((images / "images/base.json").read_text())
-    for node in ("node1", "node2"):
-        target = lab.folder / f"m/{node}.var/var/lib/hotdesk/images"
-        target.mkdir(parents=True)
-        for name in ("images/base.json", *(f"layers/{each}" for each in record["layers"])):
-            (target / name).parent.mkdir(exist_ok=True)
-            subprocess.run(["cp", "-a", "--reflink=auto", str(images / name), str(target / name)], check=True)
+IMAGES = ("base", "desktop", "office")
+
+
+def show_images(lab: Lab) -> None:
+    """Give each node images of this machine, in the volume an operator would provide: read-only mounts, and records."""
+    store = load().images
+    lines = []
+    for image in IMAGES:
+        for layer in json.loads((store / f"images/{image}.json").read_text())["layers"]:
+            copies = sorted((store / "sterile").glob(f"{layer}.*"))
+            lines += [f"{each} {each.relative_to(store)}" for each in (store / "layers" / layer, *copies)]
+    (lab.folder / "images").write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
+    for node in NODES:
+        records = lab.folder / f"m/{node}.var/var/lib/hotdesk/images/images"
+        records.mkdir(parents=True)
+        for image in IMAGES:
+            shutil.copy(store / f"images/{image}.json", records)
 
 
 def find_leftovers(folder: Path) -> list[str]:
@@ -191,8 +209,8 @@ def main() -> int:
     lab = Lab(folder, binaries, root, [ROOT / "out/oci/hotdesk.tar"])
     steps = ClusterSteps(lab)
     try:
-        copy_images(lab)
-        for step in (steps.start, steps.open_in_pod, steps.deploy, steps.create, steps.kill_server, steps.kill_node):
+        show_images(lab)
+        for step in steps.list_steps():
             begun = time.monotonic()
             result = step() or ""
             print(f"{step.__name__:12} {time.monotonic() - begun:6.1f} s  {result}", flush=True)

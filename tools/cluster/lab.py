@@ -9,6 +9,7 @@ import platform
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import time
 from contextlib import suppress
@@ -24,7 +25,8 @@ iptables kmod mount nftables procps python3 socat util-linux
 """.split()
 """Packages of a node in the lab."""
 CGROUPS = "cpu cpuacct cpuset memory devices freezer blkio pids systemd".split()
-MACHINES = ("cp", "node1", "node2")
+NODES = ("node1", "node2")
+MACHINES = ("cp", *NODES)
 POOL_PACKAGE = "kubernetes-client"
 """A package of Kubernetes; the package source has the source package in the same folder."""
 
@@ -77,6 +79,7 @@ class Lab:
     def __init__(self, folder: Path, binaries: Path, root: Path, images: list[Path]) -> None:
         self.folder = folder
         self.starters: dict[str, subprocess.Popen[bytes]] = {}
+        self.world: subprocess.Popen[bytes] | None = None
         for name in ("img", "log", "m"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         shutil.copytree(HERE / "inside", folder / "inside", dirs_exist_ok=True)
@@ -108,6 +111,17 @@ class Lab:
             subprocess.run([*inside, "set", f"v-{machine}", "master", "br0", "up"], check=True)
             subprocess.run([*inside, "set", "eth0x", "netns", str(self.pid(machine)), "name", "eth0"], check=True)
 
+    def start_world(self, password: str) -> None:
+        """Start what the cluster has around it, in the network of the control plane."""
+        place = self.folder / "world"
+        place.mkdir()
+        argv = ["nsenter", "-t", str(self.pid("cp")), "-n", sys.executable, "-m", "tools.cluster.world"]
+        with (self.folder / "log/world.txt").open("wb") as log:
+            self.world = subprocess.Popen(
+                [*argv, str(place), password], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=HERE.parents[1]
+            )
+        wait_for(lambda: "ready" in (self.folder / "log/world.txt").read_text(), 60, "the world around the cluster")
+
     def pid(self, machine: str) -> int:
         """Return the id of a machine's first process, or 0 if it is not running."""
         with suppress(OSError, ValueError):
@@ -132,21 +146,38 @@ class Lab:
 
     def close(self) -> None:
         """End every machine, and remove its files."""
+        if self.world is not None:
+            self.world.kill()
+            self.world.wait()
         for machine in reversed(MACHINES):
             self.stop(machine)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def run_inside(self, machine: str, *argv: str, stdin: str = "", check: bool = True, timeout: float = 120) -> str:
+    def find_process(self, machine: str, *words: bytes) -> int:
+        """Return the host's id of the oldest process of a machine that has these words among its first arguments."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                cgroups, argv = (folder / "cgroup").read_text(), (folder / "cmdline").read_bytes().split(b"\0")
+                names = [each.rpartition(b"/")[2] for each in argv]
+                if f"/lab-{machine}/" in cgroups.replace("\n", "/\n") and _contains(names, words):
+                    found.append(int(folder.name))
+        if not found:
+            raise RuntimeError(f"no process of {machine} is {b' '.join(words).decode()}")
+        return min(found)
+
+    def run_inside(
+        self, machine: str, *argv: str, stdin: str | bytes = "", check: bool = True, timeout: float = 120
+    ) -> str:
         """Run a program in a machine's namespaces."""
         enter = ["nsenter", "-t", str(self.pid(machine)), "-a", "--root", "--wd=/"]
-        done = subprocess.run(
-            [*enter, *argv], input=stdin, capture_output=True, text=True, check=False, timeout=timeout
-        )
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run([*enter, *argv], input=data, capture_output=True, check=False, timeout=timeout)
         if check and done.returncode:
-            raise RuntimeError(f"{' '.join(argv)}: {done.stdout}{done.stderr}")
-        return done.stdout
+            raise RuntimeError(f"{' '.join(argv)}: {done.stdout.decode()}{done.stderr.decode()}")
+        return done.stdout.decode()
 
-    def kubectl(self, *argv: str, stdin: str = "", check: bool = True) -> str:
+    def kubectl(self, *argv: str, stdin: str | bytes = "", check: bool = True) -> str:
         """Run kubectl as the cluster's administrator."""
         return self.run_inside(
             "cp", "/lab/bin/kubectl", "--kubeconfig", "/lab/pki/admin.kubeconfig", *argv, stdin=stdin, check=check
@@ -155,6 +186,11 @@ class Lab:
     def list_objects(self, kind: str, *argv: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", kind, "-o", "json", *argv))["items"]
         return found
+
+
+def _contains(names: list[bytes], words: tuple[bytes, ...]) -> bool:
+    """Return whether these words follow each other among the first arguments."""
+    return any(tuple(names[place : place + len(words)]) == words for place in range(4))
 
 
 def thaw(folder: Path) -> None:

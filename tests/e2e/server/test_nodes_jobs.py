@@ -78,7 +78,7 @@ def wait_for(api: httpx.Client, job: str, *states: str, bad: tuple[str, ...] = (
         told: dict[str, Any] = api.get(f"/jobs/{job}").raise_for_status().json()
         if told["state"] in states:
             return told
-        assert time.monotonic() < end, told
+        assert time.monotonic() < end, (told, explain(job))
         assert told["state"] not in bad, (told, explain(job))
         time.sleep(0.1)
 

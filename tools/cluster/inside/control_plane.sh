@@ -1,6 +1,7 @@
 #!/bin/bash
 # The control plane: a bridge, etcd, apiserver, controller-manager, scheduler.
 ip link add br0 type bridge; ip addr add 10.123.0.1/24 dev br0; ip link set br0 up; echo 1 > /proc/sys/net/ipv4/ip_forward
+for a in 169.254.169.254 203.0.113.7; do ip addr add $a/32 dev lo; done  # metadata of a cloud, and a public host
 for i in 1 2; do ip route add 10.200.$((i-1)).0/24 via 10.123.0.1$i; done
 P=/lab/pki B=/lab/bin L=/lab/log; export ETCD_UNSUPPORTED_ARCH=$(dpkg --print-architecture)
 start(){ n=$1; shift; setsid "$@" > "$L/$n.log" 2>&1 & }

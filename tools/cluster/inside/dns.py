@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
-import subprocess
 import threading
 import time
+from contextlib import suppress
+
+from api import read_list  # type: ignore[import-not-found]
 
 RECORDS: dict[str, list[str]] = {}
-KUBECTL = ["/lab/bin/kubectl", "--kubeconfig", "/lab/pki/admin.kubeconfig"]
 
 
 def watch() -> None:
     """Read endpoints once a second."""
     while True:
-        done = subprocess.run([*KUBECTL, "get", "endpoints", "-A", "-o", "json"], capture_output=True, check=False)
-        for each in json.loads(done.stdout)["items"] if done.returncode == 0 else []:
-            meta = each["metadata"]
-            found = [one["ip"] for part in each.get("subsets", []) for one in part.get("addresses", [])]
-            RECORDS[f"{meta['name']}.{meta['namespace']}.svc.cluster.local"] = found
+        with suppress(OSError, ValueError):
+            for each in read_list("/api/v1/endpoints"):
+                meta = each["metadata"]
+                found = [one["ip"] for part in each.get("subsets", []) for one in part.get("addresses", [])]
+                RECORDS[f"{meta['name']}.{meta['namespace']}.svc.cluster.local"] = found
         time.sleep(1)
 
 

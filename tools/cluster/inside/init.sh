@@ -15,6 +15,11 @@ for d in var/lib/containerd var/lib/kubelet var/lib/etcd var/lib/hotdesk var/log
   mkdir -p "$LAB/m/$M.var/$d" "$N/$d"; mount --bind "$LAB/m/$M.var/$d" "$N/$d"
 done
 mount --make-rshared "$N/var/lib/kubelet"
+# The images of this machine are shown to nodes, read-only: lines of SOURCE and a place below /var/lib/hotdesk/images.
+[ "$M" = cp ] || while read -r source place; do
+  T=$N/var/lib/hotdesk/images/$place; mkdir -p "$(dirname "$T")"; if [ -d "$source" ]; then mkdir -p "$T"; else touch "$T"; fi
+  mount --bind "$source" "$T"; mount -o remount,bind,ro,nosuid "$T"
+done < "$LAB/images"
 ip link set lo up
 cd "$N"; mkdir -p .old; pivot_root . .old; cd /; umount -l /.old
 mount --make-rshared /

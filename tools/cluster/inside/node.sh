@@ -49,7 +49,10 @@ start(){ n=$1; shift; setsid "$@" > "$L/$M-$n.log" 2>&1 & }
 start containerd containerd
 until ctr version >/dev/null 2>&1; do sleep 0.2; done
 for f in /lab/img/*.tar; do ctr -n k8s.io image import "$f"; done
-start kubelet $B/kubelet --config=/run/kubelet.yaml --kubeconfig=$P/$M.kubeconfig --container-runtime=remote \
+start policy python3 /lab/inside/policy.py "$M"
+# A kubelet that ends is started again, as systemd does.
+supervise(){ n=$1; shift; setsid bash -c 'while :; do "$@"; sleep 1; done' "$n" "$@" > "$L/$M-$n.log" 2>&1 & }
+supervise kubelet $B/kubelet --config=/run/kubelet.yaml --kubeconfig=$P/$M.kubeconfig --container-runtime=remote \
   --container-runtime-endpoint=unix:///run/containerd/containerd.sock --node-ip=10.123.0.1$I --hostname-override=$M \
   --node-labels=hotdesk=desks --register-with-taints=hotdesk=desks:NoSchedule --root-dir=/var/lib/kubelet --v=2
 wait
