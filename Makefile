@@ -137,7 +137,7 @@ oci: dist  ## Build the container image of server and node agent into out/oci, a
 
 # Kubernetes is built from Debian's sources on first use: ten minutes of processor time, kept in out/cluster/cache.
 .PHONY: test-cluster
-test-cluster: oci setup  ## Run hotdesk on a real Kubernetes of two nodes, in namespaces of this machine; kills server and node.
+test-cluster: oci images .venv/.cluster  ## Run hotdesk on a real Kubernetes of two nodes, in namespaces of this machine; kills agent, server, kubelet and node.
 	@$(SUDO) env PYTHONPATH=src:. $(PYTHON) -m tools.cluster
 
 # MACHINE="debian-13 debian-12" names some, BUDGET=n begins none after n minutes; what passed with this wheel is not repeated.

@@ -23,6 +23,7 @@ from hotdesk.config import load
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / "out/cluster/cache"
+DESKS = Path(__file__).with_name("desks.yaml")
 SERVER_NODE = "node1"
 """Where the lab's server is (`deploy/lab`)."""
 PROBE = """
@@ -72,6 +73,7 @@ class ClusterSteps:
 
     def list_steps(self) -> Iterator[Callable[[], str | None]]:
         yield from (self.start, self.open_in_pod, self.deploy, self.create, self.kill_server)
+        yield self.run_preflight
         yield from (self.jobs.run_invoices, self.jobs.kill_during_swarm, self.kill_node)
 
     def count_ready(self) -> int:
@@ -159,6 +161,28 @@ class ClusterSteps:
         if self.program("read", *self.ids) != self.ids:
             raise RuntimeError("sandboxes are not what they were")
         return f"{time.monotonic() - begun:.0f} s"
+
+    def run_preflight(self) -> str:
+        """Test the policy of desks as pods: the pool is refused while nothing enforces it, then trusted."""
+        self.lab.kubectl("apply", "-f", "-", stdin=DESKS.read_text())
+        found = []
+        for is_enforced in (False, True):
+            if is_enforced:
+                (self.lab.folder / "enforce").touch()
+                time.sleep(2)
+            argv = ["nsenter", "-t", str(self.lab.pid("cp")), "-n", sys.executable, "-m", "tools.cluster.preflight"]
+            done = subprocess.run(
+                [*argv, str(self.lab.folder / "pki/admin.kubeconfig")], capture_output=True, text=True, check=False,
+                timeout=300, cwd=ROOT,
+            )  # fmt: skip
+            if done.returncode:
+                raise RuntimeError(f"the preflight: {done.stderr[-3000:]}")
+            found.append(json.loads(done.stdout))
+            print(found[-1]["table"], flush=True)
+        open_, closed = (each["faults"] for each in found)
+        if closed or len(open_) != 2 or not all("is not enforced" in each for each in open_):
+            raise RuntimeError(f"without enforcement: {open_}; with it: {closed}")
+        return "refused without enforcement, trusted with it"
 
     def kill_node(self) -> str:
         """Kill a node: its sandbox is gone, the other continues, the next opens at once."""
