@@ -164,6 +164,21 @@ def test_half_a_line_on_a_full_disk_is_taken_back(tmp_path: Path) -> None:
         syscalls.umount(str(tmp_path / "keys"))
 
 
+def test_an_event_that_met_a_reader_is_written_without_another_event(tmp_path: Path, journal: Journal) -> None:
+    outbox, path = Outbox(tmp_path), tmp_path / "keys" / OUTBOX
+    outbox.turn()
+    assert not path.exists()
+    path.touch(mode=0o600)
+    with reader_at_work(tmp_path, 60):
+        outbox.add("keeper", "Opened", opened())
+        assert path.read_bytes() == b""
+        assert list(outbox.iterate_waits())
+    outbox.turn()
+    assert not list(outbox.iterate_waits())
+    take_in(journal, tmp_path / "keys")
+    assert names(tmp_path) == ["Opened"]
+
+
 @pytest.mark.slow
 def test_nothing_is_lost_of_an_outbox_that_was_not_read_for_long(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path)

@@ -109,6 +109,7 @@ class Keeper:
                 self.memory.turn()
                 self.roots.turn()
                 self.reboots.turn()
+                self.outbox.turn()
                 operations.keep_suspended(self.desks.values(), self.burn)
                 self.burn_due()
                 self.burn_flooded()
@@ -182,6 +183,7 @@ class Keeper:
         waits += [
             *self.roots.iterate_waits(),
             *self.reboots.iterate_waits(),
+            *self.outbox.iterate_waits(),
             *operations.iterate_waits(self.desks.values()),
         ]
         waits += self.buffers.iterate_waits()

@@ -23,6 +23,7 @@ from hotdesk.linux import uids
 FILE = "outbox.jsonl"
 MAX_WAITING = 10_000
 """Maximum lines kept in memory while the file cannot be written."""
+RETRY_S = 0.2
 MAX_LINE_BYTES = 1 << 20
 """Maximum bytes of a line that is read."""
 LOCK_TIMEOUT_S = 1.0
@@ -32,7 +33,7 @@ FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Outbox:
-    """Appends events. Those that cannot be written at once are written with the next one."""
+    """Appends events. Those that cannot be written at once are written with the next one, or by `turn`."""
 
     def __init__(self, lib: Path) -> None:
         self.folder = lib / "keys"
@@ -42,7 +43,7 @@ class Outbox:
         """Append an event, without waiting for a reader that holds the lock."""
         if len(self.waiting) < MAX_WAITING:
             self.waiting.append(_encode(actor, event, data))
-        self.finish(0.0)
+        self.turn()
 
     def record(self, actor: str, event: str, data: Mapping[str, object]) -> None:
         """Append an event of a command that does not run again; raise `HostError` if that fails."""
@@ -55,6 +56,15 @@ class Outbox:
                 f"{event} cannot be recorded in {self.folder / FILE}: {e.strerror or e}; check the disk space, then "
                 "run the command again"
             ) from e
+
+    def turn(self) -> None:
+        """Write what waits, if that is possible now."""
+        self.finish(0.0)
+
+    def iterate_waits(self) -> Iterator[float]:
+        """Yield the seconds until events that wait are tried again: an event that nobody can read proves no wall."""
+        if self.waiting:
+            yield RETRY_S
 
     def finish(self, timeout_s: float) -> None:
         """Write what waits, if that is possible within a time: opening and ending desks must not fail because of it."""
