@@ -90,14 +90,14 @@ def render() -> str:
         jumps.append(f"ip saddr {RANGE} ip saddr != {{ {known} }} drop")
     body = "\n".join(["ct state established,related accept", *jumps])
     hooks = [f"chain {hook} {{ type filter hook {hook} priority 0;\n{body}\n}}" for hook in ("forward", "input")]
-    return "table ip policy {}\ndelete table ip policy\ntable ip policy {\n" + "\n".join(chains + hooks) + "\n}\n"
+    return "table ip pods {}\ndelete table ip pods\ntable ip pods {\n" + "\n".join(chains + hooks) + "\n}\n"
 
 
 def main() -> None:
     last = ""
     while True:
         try:
-            table = render() if SWITCH.exists() else "table ip policy {}\ndelete table ip policy\n"
+            table = render() if SWITCH.exists() else "table ip pods {}\ndelete table ip pods\n"
             if table != last:
                 subprocess.run(["nft", "-f", "-"], input=table.encode(), check=True)
                 last = table
