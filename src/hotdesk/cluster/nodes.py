@@ -26,6 +26,8 @@ from hotdesk.linux.sockets import receive
 
 LOST_SECONDS = 3 * INTERVAL_S
 """Seconds without a report after which a node counts as lost."""
+RETURN_SECONDS = 10.0
+"""Seconds after a loss for which a node may return before a server without other nodes refuses to open desks."""
 FIND_INTERVAL_S = 2.0
 _RETRY_S, _LONGEST_RETRY_S = 0.1, 2.0
 _LACKS = {
@@ -106,6 +108,7 @@ class Nodes:
         """The addresses that discovery found last."""
         self.changed = anyio.Event()
         """Set, and replaced, when a node joins or is lost."""
+        self.last_loss = -RETURN_SECONDS
         self.dialers: set[NodeDialer] = set()
         self.is_closed = False
         self.on_join: list[Callable[[ClusterNode], None]] = []
@@ -201,6 +204,7 @@ class Nodes:
     def lose(self, node: ClusterNode) -> None:
         """Count a node as lost: no more requests are sent, and its desks count as gone."""
         node.is_lost = True
+        self.last_loss = anyio.current_time()
         self.by_name.pop(node.name, None)
         node.dialer.close()
         self.log(
@@ -236,6 +240,12 @@ class Nodes:
         if not fit:
             raise HostError(_explain(answering, open_nodes, spec))
         return sorted(fit, key=lambda each: (not each.has_image(spec.image), each.load(), random.random()))  # noqa: S311
+
+    def may_return(self) -> bool:
+        """Return whether no node answers, but one may again soon: it is silent, or was lost a moment ago."""
+        if any(each.is_heard for each in self.by_name.values()):
+            return False
+        return bool(self.by_name) or anyio.current_time() - self.last_loss < RETURN_SECONDS
 
     def list_walls(self) -> set[str]:
         return {wall for each in self.by_name.values() for wall in each.report.walls}

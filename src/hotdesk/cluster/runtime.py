@@ -21,7 +21,7 @@ import anyio
 from hotdesk.brief import scope_json
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.names import get_node_code
-from hotdesk.cluster.nodes import LOST_SECONDS, ClusterNode, NodeCalls, Nodes
+from hotdesk.cluster.nodes import LOST_SECONDS, RETURN_SECONDS, ClusterNode, NodeCalls, Nodes
 from hotdesk.config import Config
 from hotdesk.desk.image.description import ImageFacts
 from hotdesk.desk.link.desk import LinkedDesk
@@ -40,6 +40,7 @@ OWNER_SHAPE = re.compile(r"[0-9]{1,10}-[0-9a-f]{16}")
 """The name of a server's process on its nodes: process id and random digits."""
 _RETRY_S = 0.1
 _HEAR_SECONDS = 0.05
+_RETURN_POLL_S = 0.5
 _UNUSED = frozenset({"ready", "opening"})
 """States of desks that are not handed over yet."""
 
@@ -201,7 +202,21 @@ class ClusterRuntime:
         return node
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> ClusterDesk:
+        """Open a desk on the best node. If none answers because of a loss a moment ago, wait for one to return."""
         spec = self.route(spec)
+        end = anyio.current_time() + RETURN_SECONDS
+        while True:
+            changed = self.nodes.changed
+            try:
+                return await self.open_on_any(spec, scope)
+            except HostError as e:
+                may_retry = isinstance(e.__cause__, NodeLost) or self.nodes.may_return()
+                if not may_retry or anyio.current_time() >= end:
+                    raise
+            with anyio.move_on_after(_RETURN_POLL_S):
+                await changed.wait()
+
+    async def open_on_any(self, spec: Spec, scope: Scope) -> ClusterDesk:
         failure: HotdeskError | None = None
         for node in self.nodes.choose(spec):
             node.opening += 1
@@ -216,7 +231,9 @@ class ClusterRuntime:
             finally:
                 node.opening -= 1
         assert failure is not None
-        raise failure if not isinstance(failure, DeskGone) else HostError(f"no node could open a desk: {failure}")
+        if isinstance(failure, DeskGone):
+            raise HostError(f"no node could open a desk: {failure}") from failure
+        raise failure
 
     async def open_on(self, node: ClusterNode, spec: Spec, scope: Scope) -> ClusterDesk:
         """Open a desk on a node; burn it if the link to it fails."""
