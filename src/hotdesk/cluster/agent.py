@@ -36,7 +36,7 @@ from hotdesk.brief import parse_scope
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.certificates import find_peer_name
 from hotdesk.cluster.names import get_tenant_on_node, new_node_id
-from hotdesk.cluster.pull import read_events, read_opened
+from hotdesk.cluster.pull import read_events, wait_opened
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.cluster.vouching import Vouching
@@ -210,8 +210,7 @@ class NodeControl(ControlServer):
         await respond(sock, 200, asdict(await anyio.to_thread.run_sync(self.machine.get_image_facts, name)))
 
     async def _read_opened(self, sock: socket.socket, name: str) -> None:
-        await self.machine.prepare()  # by then the events of the outbox are in the journal
-        found = await anyio.to_thread.run_sync(read_opened, self.machine.config, as_id(name))
+        found = await wait_opened(self.machine.config, as_id(name), self.machine.prepare)
         await respond(sock, 200, {"row": found.row, **asdict(self.vouch(found.key))})
 
     async def _keep_ready(self, sock: socket.socket, body: bytes) -> None:

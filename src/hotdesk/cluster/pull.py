@@ -7,10 +7,11 @@ the node: up to a second of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+import anyio
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -31,6 +32,8 @@ MAX_KEYS = 100
 """Maximum number of files of one node: one for each signing key, and a node that is installed again has a new one."""
 _KEYS = "keys"
 _ENDING = ".jsonl"
+_RECORD_SECONDS = 5.0
+_RETRY_S = 0.1
 
 
 def read_events(settings: Config, after: int) -> dict[str, object]:
@@ -57,6 +60,19 @@ def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
     if not rows:
         raise HostError(f"the journal of this node has no record that desk {desk} was opened; open another desk")
     return SignedOpening(as_line(rows[0]), (folder / PUBLIC).read_text())
+
+
+async def wait_opened(settings: Config, desk: DeskId, prepare: Callable[[], Awaitable[None]]) -> SignedOpening:
+    """Return the journal's event of a desk's opening, which its keeper may write a moment later."""
+    end = anyio.current_time() + _RECORD_SECONDS
+    while True:
+        await prepare()  # by then the events of the outbox are in the journal
+        try:
+            return await anyio.to_thread.run_sync(read_opened, settings, desk)
+        except HostError:
+            if anyio.current_time() >= end:
+                raise
+        await anyio.sleep(_RETRY_S)
 
 
 def _ignore_rows(rows: Sequence[Row]) -> None:

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.conftest import settings_in
 
-from hotdesk.cluster.pull import PulledJournal
+from hotdesk.cluster.pull import PulledJournal, wait_opened
+from hotdesk.desk.seam import as_id
 from hotdesk.drive.chain import Row
 from hotdesk.drive.export import as_line
 from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.signing import PUBLIC, load_signer
 from hotdesk.errors import HostError, KeeperError
-from hotdesk.event import Revoked
+from hotdesk.event import Opened, Revoked
 from hotdesk.linux.private_files import MAX_FILE_BYTES
 
 
@@ -159,3 +161,29 @@ def test_a_stored_journal_may_be_larger_than_other_private_files(tmp_path: Path,
     path.write_bytes((b" " * (MAX_FILE_BYTES // 16 - 1) + b"\n") * 16 + path.read_bytes())
     node.add(1)
     assert pull(PulledJournal(tmp_path / "n1"), node) == 1
+
+
+async def test_the_record_of_an_opening_that_is_written_late_is_waited_for(tmp_path: Path) -> None:
+    """A keeper that meets a reader of the outbox writes its line a moment later."""
+    settings, desk, calls = settings_in(tmp_path), as_id("i" + "a" * 20), []
+    (settings.lib / "keys").mkdir(parents=True, mode=0o700)
+
+    async def prepare() -> None:
+        calls.append(len(calls))
+        if len(calls) == 3:
+            journal = Journal(settings.lib / "keys" / FILE, load_signer(settings.lib / "keys"))
+            journal.add(desk, "keeper", Opened(desk, "", (), (), "uid 0", "base"))
+            journal.commit()
+            journal.close()
+
+    assert f'"{desk}"' in (await wait_opened(settings, desk, prepare)).row
+    assert len(calls) == 3
+
+
+@pytest.mark.slow
+async def test_a_desk_without_a_record_of_its_opening_is_refused(tmp_path: Path) -> None:
+    async def prepare() -> None:
+        """There is nothing to add."""
+
+    with pytest.raises(HostError, match="has no record"):
+        await wait_opened(settings_in(tmp_path), as_id("i" + "a" * 20), prepare)
