@@ -24,6 +24,7 @@ API_PORT, KUBELET_PORT, DNS_PORT = 443, 10250, 53
 MAX_OUTPUT_BYTES = 64 << 10
 MAX_TARGETS = 64
 """Addresses in the table of one probe; a larger pool's kubelets are sampled."""
+REFUSAL = "no desk is opened in this pool"
 PEERS = ("pod on this node", "pod on another node")
 _OUTCOMES = frozenset(probe.WORST_FIRST)
 
@@ -192,7 +193,11 @@ def judge(rows: Sequence[Row], nodes: Iterable[str]) -> Report:
     return Report(tuple(rows), tuple(faults) or (() if rows else ("no node was tested",)))
 
 
+def describe_faults(report: Report) -> str:
+    return f"{'; '.join(report.faults)}\n{report.format()}"
+
+
 def require_trusted(report: Report) -> None:
     """Raise `HostError` with the reasons if desks must not run in this pool."""
     if not report.is_trusted:
-        raise HostError(f"no desk is opened in this pool: {'; '.join(report.faults)}\n{report.format()}")
+        raise HostError(f"{REFUSAL}: {describe_faults(report)}")
