@@ -139,10 +139,11 @@ class JobSteps:
     def kill_during_swarm(self) -> str:
         """Run a swarm, and kill an agent, the server and a kubelet while it runs."""
         self.swarm = swarm = Swarm(self.api, ITEMS)
-        killed = [("agent", "node2", (b"hotdesk", b"node", b"run")), ("server", "node1", (b"hotdesk", b"serve")),
-                  ("kubelet", "node1", (b"kubelet",))]  # fmt: skip
-        for number, (_, machine, words) in enumerate(killed, 1):
+        # An agent is the child of its container's first process.
+        agent = (b"hotdesk", b"node", b"run")
+        killed = [("node2", agent, 1), ("node1", (b"hotdesk", b"serve"), 0), ("node1", (b"kubelet",), 0)]
+        for number, (machine, words, place) in enumerate(killed, 1):
             swarm.wait_done(ITEMS * number // 5)
-            os.kill(self.lab.find_process(machine, *words), 9)
+            os.kill(self.lab.find_process(machine, *words, place=place), 9)
         swarm.finish()
         return f"{ITEMS} items, resumed {swarm.resumed} times"

@@ -153,8 +153,8 @@ class Lab:
             self.stop(machine)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def find_process(self, machine: str, *words: bytes) -> int:
-        """Return the host's id of the oldest process of a machine that has these words among its first arguments."""
+    def find_process(self, machine: str, *words: bytes, place: int = 0) -> int:
+        """Return the host's id of a machine's process that has these words among its first arguments: the oldest."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -162,9 +162,9 @@ class Lab:
                 names = [each.rpartition(b"/")[2] for each in argv]
                 if f"/lab-{machine}/" in cgroups.replace("\n", "/\n") and _contains(names, words):
                     found.append(int(folder.name))
-        if not found:
+        if len(found) <= place:
             raise RuntimeError(f"no process of {machine} is {b' '.join(words).decode()}")
-        return min(found)
+        return sorted(found)[place]
 
     def run_inside(
         self, machine: str, *argv: str, stdin: str | bytes = "", check: bool = True, timeout: float = 120

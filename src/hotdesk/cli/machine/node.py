@@ -16,6 +16,7 @@ from hotdesk.cluster.certificates import ANY_NODE, enroll
 from hotdesk.cluster.discovery import PORT
 from hotdesk.config import parse_seconds
 from hotdesk.errors import BriefError
+from hotdesk.linux.first_process import fork_from_first_process
 
 _DAYS = 365
 _MAX_DAYS = 3650
@@ -99,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
       hotdesk node run --identity /etc/hotdesk/node --host 10.0.0.5
       hotdesk node run --identity /etc/hotdesk/pool --name "$NODE" --host 0.0.0.0 --drain 5m
     """
+    fork_from_first_process()
     settings = config.load()
     require_desks(settings)
     from hotdesk.api.node import NodeSettings, serve_node  # importing it takes a second
