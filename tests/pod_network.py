@@ -18,14 +18,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from hotdesk.desk.pod.preflight import Addresses
-from hotdesk.desk.pod.probe_pods import Pool
+from hotdesk.desk.pod.probe_pods import ProbedPool
 
 DOOR = "10.250.0.1"
 ADDRESSES = Addresses(
     (DOOR, 3128), 3710, ("10.250.0.2", 6443), {"n1": "10.250.0.11", "n2": "10.250.0.12"}, dns="10.250.0.53",
 )  # fmt: skip
 DESK = {"app": "desk"}
-POOL = Pool("desks", "none", ["n1", "n2"], ADDRESSES, DESK, {"app": "control"}, python=sys.executable)
+POOL = ProbedPool("desks", "none", ["n1", "n2"], ADDRESSES, DESK, {"app": "control"}, python=sys.executable)
 WORLD = (DOOR, "10.250.0.2", "10.250.0.11", "10.250.0.12", "10.250.0.53", ADDRESSES.public, ADDRESSES.metadata)
 ANSWER = """
 import socket, threading

@@ -118,7 +118,7 @@ class Lab:
         argv = ["nsenter", "-t", str(self.pid("cp")), "-n", sys.executable, "-m", "tools.cluster.world"]
         with (self.folder / "log/world.txt").open("wb") as log:
             self.world = subprocess.Popen(
-                [*argv, str(place), password], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=HERE.parents[1]
+                [*argv, str(place), password], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=HERE.parents[1]
             )
         wait_for(lambda: "ready" in (self.folder / "log/world.txt").read_text(), 60, "the world around the cluster")
 

@@ -13,7 +13,7 @@ from kubernetes.aio import client, config
 from tools.cluster.world import ADDRESS, DOOR_PORT, OTHER_PORT
 
 from hotdesk.desk.pod.preflight import Addresses
-from hotdesk.desk.pod.probe_pods import Pool, run_preflight
+from hotdesk.desk.pod.probe_pods import ProbedPool, run_preflight
 
 NAMESPACE = "desks"
 LABELS = {"app": "hotdesk-desk"}
@@ -25,11 +25,11 @@ async def main() -> None:
     addresses = Addresses(
         (ADDRESS, DOOR_PORT), OTHER_PORT, (ADDRESS, 6443), NODES, dns=ADDRESS, public=PUBLIC, metadata="169.254.169.254"
     )
-    pool = Pool(
+    pool = ProbedPool(
         NAMESPACE, "localhost/hotdesk:dev", tuple(NODES), addresses, LABELS, {"app": "hotdesk-preflight"},
         tolerations=[{"key": "hotdesk", "operator": "Exists"}], pull="Never",
     )  # fmt: skip
-    await config.load_kube_config(sys.argv[1])
+    await config.load_kube_config(sys.argv[1])  # type: ignore[no-untyped-call, unused-ignore]
     async with client.ApiClient() as api:
         report = await run_preflight(client.CoreV1Api(api), pool)
     print(json.dumps({"faults": report.faults, "table": report.format()}))

@@ -62,8 +62,7 @@ def main() -> None:
         listener = socket.create_server((ADDRESS, ERP_PORT))
         threading.Thread(target=relay, args=(listener, running.port), daemon=True).start()
         print("ready", flush=True)
-        sys.stdin.read()
-        print(f"{len(running.requests)} requests", flush=True)
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class SignedOpening:
     """The public key that signed it, in PEM."""
 
 
-def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
+def _read_opened(settings: Config, desk: DeskId) -> SignedOpening:
     """Return the journal's event of a desk's opening."""
     folder = settings.lib / _KEYS
     rows = list(islice(read(folder / FILE, desk), 1)) if (folder / FILE).exists() else []
@@ -68,7 +68,7 @@ async def wait_opened(settings: Config, desk: DeskId, prepare: Callable[[], Awai
     while True:
         await prepare()  # by then the events of the outbox are in the journal
         try:
-            return await anyio.to_thread.run_sync(read_opened, settings, desk)
+            return await anyio.to_thread.run_sync(_read_opened, settings, desk)
         except HostError:
             if anyio.current_time() >= end:
                 raise

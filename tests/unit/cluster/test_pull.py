@@ -165,7 +165,8 @@ def test_a_stored_journal_may_be_larger_than_other_private_files(tmp_path: Path,
 
 async def test_the_record_of_an_opening_that_is_written_late_is_waited_for(tmp_path: Path) -> None:
     """A keeper that meets a reader of the outbox writes its line a moment later."""
-    settings, desk, calls = settings_in(tmp_path), as_id("i" + "a" * 20), []
+    settings, desk = settings_in(tmp_path), as_id("i" + "a" * 20)
+    calls: list[int] = []
     (settings.lib / "keys").mkdir(parents=True, mode=0o700)
 
     async def prepare() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hotdesk.desk.pod.preflight import REFUSAL, Report, describe_faults
+from hotdesk.desk.pod.preflight import REFUSAL, PreflightReport, describe_faults
 from hotdesk.errors import HostError, make_printable
 
 INTERVAL_S = 3600.0
@@ -18,7 +18,7 @@ MAX_AGE_S = 1.5 * INTERVAL_S
 class PoolTrust:
     """Repeats the preflight of a pool. No desk may be opened there unless `require` returns."""
 
-    def __init__(self, run: Callable[[], Awaitable[Report]], log: Callable[[Exception], None]) -> None:
+    def __init__(self, run: Callable[[], Awaitable[PreflightReport]], log: Callable[[Exception], None]) -> None:
         self.run = run
         self.log = log
         self.passed: float | None = None

@@ -30,7 +30,7 @@ _OUTCOMES = frozenset(probe.WORST_FIRST)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProbeTarget:
     """An address that a probe tries."""
 
     name: str
@@ -66,11 +66,11 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProbeRow:
     """What one probe found out about one address."""
 
     node: str
-    target: Target
+    target: ProbeTarget
     outcome: str
     control: str
     """The outcome for the control pod of that node; empty if it did not try."""
@@ -92,10 +92,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PreflightReport:
     """The whole table, and why the pool is refused; it is trusted if there is no such reason."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ProbeRow, ...]
     faults: tuple[str, ...]
 
     @property
@@ -114,41 +114,42 @@ class Report:
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
-def build_table(addresses: Addresses, node: str) -> list[Target]:
+def build_table(addresses: Addresses, node: str) -> list[ProbeTarget]:
     """Return the addresses that the probe of a node tries, without those of other probes."""
     door, port = addresses.door
     table = [
-        Target("the door", door, port, is_allowed=True, is_listening=True),
-        Target("another port of the door", door, addresses.door_other_port, is_listening=True),
-        Target("the API server", *addresses.api_server, is_listening=True),
-        Target("the cloud's metadata", addresses.metadata, 80),
-        Target("a public address", addresses.public, addresses.public_port),
+        ProbeTarget("the door", door, port, is_allowed=True, is_listening=True),
+        ProbeTarget("another port of the door", door, addresses.door_other_port, is_listening=True),
+        ProbeTarget("the API server", *addresses.api_server, is_listening=True),
+        ProbeTarget("the cloud's metadata", addresses.metadata, 80),
+        ProbeTarget("a public address", addresses.public, addresses.public_port),
     ]
     if addresses.dns:
-        table.append(Target("DNS", addresses.dns, DNS_PORT, "dns"))
-        table.append(Target("DNS over TCP", addresses.dns, DNS_PORT))
+        table.append(ProbeTarget("DNS", addresses.dns, DNS_PORT, "dns"))
+        table.append(ProbeTarget("DNS over TCP", addresses.dns, DNS_PORT))
     if node in addresses.kubelets:
-        table.append(Target("this node's kubelet", addresses.kubelets[node], KUBELET_PORT, is_listening=True))
+        table.append(ProbeTarget("this node's kubelet", addresses.kubelets[node], KUBELET_PORT, is_listening=True))
     others = [name for name in sorted(addresses.kubelets) if name != node][: MAX_TARGETS - len(table) - len(PEERS)]
     table += [
-        Target(f"the kubelet of {name}", addresses.kubelets[name], KUBELET_PORT, is_listening=True) for name in others
+        ProbeTarget(f"the kubelet of {name}", addresses.kubelets[name], KUBELET_PORT, is_listening=True)
+        for name in others
     ]
     return table
 
 
-def add_peers(table: Sequence[Target], node: str, peers: Mapping[str, str]) -> list[Target]:
+def add_peers(table: Sequence[ProbeTarget], node: str, peers: Mapping[str, str]) -> list[ProbeTarget]:
     """Add the pods that listen, one on the probe's node and one on another; `peers` has their addresses by node."""
     others = sorted(name for name in peers if name != node)
     found = [peers[name] for name in ([node] if node in peers else []) + others[:1]]
     names = [PEERS[0]] * (node in peers) + [PEERS[1]] * bool(others)
     pods = [
-        Target(name, str(ip_address(host)), probe.PORT, is_listening=True)
+        ProbeTarget(name, str(ip_address(host)), probe.PORT, is_listening=True)
         for name, host in zip(names, found, strict=True)
     ]
     return [*table, *pods]
 
 
-def parse_outcomes(output: str, table: Sequence[Target]) -> dict[str, str]:
+def parse_outcomes(output: str, table: Sequence[ProbeTarget]) -> dict[str, str]:
     """Return what a probe printed; `HostError` unless it has one known outcome for each address of its table."""
     lines = output[:MAX_OUTPUT_BYTES].splitlines()
     try:
@@ -165,12 +166,14 @@ def parse_outcomes(output: str, table: Sequence[Target]) -> dict[str, str]:
     return found
 
 
-def make_rows(node: str, table: Iterable[Target], probed: Mapping[str, str], control: Mapping[str, str]) -> list[Row]:
+def make_rows(
+    node: str, table: Iterable[ProbeTarget], probed: Mapping[str, str], control: Mapping[str, str]
+) -> list[ProbeRow]:
     """Return the rows of a node's probe."""
-    return [Row(node, each, probed[each.name], control.get(each.name, "")) for each in table]
+    return [ProbeRow(node, each, probed[each.name], control.get(each.name, "")) for each in table]
 
 
-def judge(rows: Sequence[Row], nodes: Iterable[str]) -> Report:
+def judge(rows: Sequence[ProbeRow], nodes: Iterable[str]) -> PreflightReport:
     """Decide whether every one of these nodes enforces the policy."""
     faults = []
     for node in nodes:
@@ -190,14 +193,14 @@ def judge(rows: Sequence[Row], nodes: Iterable[str]) -> Report:
                 f"{node}: nothing shows that the network policy is enforced: a pod without it reaches nothing either; "
                 "exempt the control pod from it"
             )
-    return Report(tuple(rows), tuple(faults) or (() if rows else ("no node was tested",)))
+    return PreflightReport(tuple(rows), tuple(faults) or (() if rows else ("no node was tested",)))
 
 
-def describe_faults(report: Report) -> str:
+def describe_faults(report: PreflightReport) -> str:
     return f"{'; '.join(report.faults)}\n{report.format()}"
 
 
-def require_trusted(report: Report) -> None:
+def require_trusted(report: PreflightReport) -> None:
     """Raise `HostError` with the reasons if desks must not run in this pool."""
     if not report.is_trusted:
         raise HostError(f"{REFUSAL}: {describe_faults(report)}")

@@ -14,7 +14,7 @@ import anyio
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.pod import preflight, probe
-from hotdesk.desk.pod.preflight import Addresses, Report, Row, Target
+from hotdesk.desk.pod.preflight import Addresses, PreflightReport, ProbeRow, ProbeTarget
 from hotdesk.errors import HostError
 
 PREFLIGHT_LABEL = "hotdesk.dev/preflight"
@@ -37,7 +37,7 @@ class PodClient(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class ProbedPool:
     """A pool of nodes, and what pods in it are like."""
 
     namespace: str
@@ -55,7 +55,9 @@ class Pool:
     pull: str = "IfNotPresent"
 
 
-def build_probe_pod(pool: Pool, name: str, node: str, table: Sequence[Target], *, is_control: bool) -> dict[str, Any]:
+def build_probe_pod(
+    pool: ProbedPool, name: str, node: str, table: Sequence[ProbeTarget], *, is_control: bool
+) -> dict[str, Any]:
     """Return a probe pod: restricted, without a token, bound to a node, and ended by Kubernetes if it is forgotten."""
     order = json.dumps({"table": [each.list_fields() for each in table], "patience": PATIENCE_S if table else 120})
     labels = pool.control_labels if is_control else pool.labels
@@ -90,13 +92,13 @@ def build_probe_pod(pool: Pool, name: str, node: str, table: Sequence[Target], *
 class _Probes:
     """The pods of one preflight."""
 
-    def __init__(self, client: PodClient, pool: Pool) -> None:
+    def __init__(self, client: PodClient, pool: ProbedPool) -> None:
         self.client = client
         self.pool = pool
         self.prefix = f"hotdesk-preflight-{secrets.token_hex(4)}"
         self.names: list[str] = []
 
-    async def create(self, node: str, table: Sequence[Target], *, is_control: bool = False) -> str:
+    async def create(self, node: str, table: Sequence[ProbeTarget], *, is_control: bool = False) -> str:
         name = f"{self.prefix}-{len(self.names)}"
         self.names.append(name)
         body = build_probe_pod(self.pool, name, node, table, is_control=is_control)
@@ -119,7 +121,7 @@ class _Probes:
                 self.require_alive(name, status.phase, ("Failed", "Succeeded"))
                 await anyio.sleep(POLL_S)
 
-    async def wait_outcomes(self, name: str, table: Sequence[Target]) -> dict[str, str]:
+    async def wait_outcomes(self, name: str, table: Sequence[ProbeTarget]) -> dict[str, str]:
         """Wait until a probe ended; return what it found out."""
         with anyio.fail_after(START_SECONDS + PATIENCE_S):
             while True:
@@ -142,7 +144,7 @@ class _Probes:
 
 
 @asynccontextmanager
-async def _probes(client: PodClient, pool: Pool) -> AsyncIterator[_Probes]:
+async def _probes(client: PodClient, pool: ProbedPool) -> AsyncIterator[_Probes]:
     """Yield the pods of one preflight, and remove them at the end."""
     probes = _Probes(client, pool)
     try:
@@ -152,9 +154,9 @@ async def _probes(client: PodClient, pool: Pool) -> AsyncIterator[_Probes]:
             await probes.remove()
 
 
-async def run_preflight(client: PodClient, pool: Pool) -> Report:
+async def run_preflight(client: PodClient, pool: ProbedPool) -> PreflightReport:
     """Test a pool, with three pods on each node; `HostError` if that cannot be done."""
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[ProbeRow]] = {}
     peers: dict[str, str] = {}
     try:
         async with _probes(client, pool) as probes:
@@ -182,7 +184,7 @@ async def _start_peer(probes: _Probes, node: str, peers: dict[str, str]) -> None
     peers[node] = await probes.wait_listening(await probes.create(node, []))
 
 
-async def _probe_node(probes: _Probes, node: str, peers: Mapping[str, str], rows: dict[str, list[Row]]) -> None:
+async def _probe_node(probes: _Probes, node: str, peers: Mapping[str, str], rows: dict[str, list[ProbeRow]]) -> None:
     table = preflight.add_peers(preflight.build_table(probes.pool.addresses, node), node, peers)
     control = await probes.create(node, table, is_control=True)
     probed = await probes.wait_outcomes(await probes.create(node, table), table)

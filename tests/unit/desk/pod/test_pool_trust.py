@@ -6,20 +6,20 @@ import pytest
 
 from hotdesk.desk.pod import pool_trust
 from hotdesk.desk.pod.pool_trust import PoolTrust
-from hotdesk.desk.pod.preflight import Report
+from hotdesk.desk.pod.preflight import PreflightReport
 from hotdesk.errors import HostError
 
-GOOD, BAD = Report((), ()), Report((), ("n1: the network policy is not enforced: a pod reaches DNS",))
+GOOD, BAD = PreflightReport((), ()), PreflightReport((), ("n1: the network policy is not enforced: a pod reaches DNS",))
 
 
 class Preflights:
     """Preflights with these results, one after another."""
 
-    def __init__(self, *results: Report | Exception) -> None:
+    def __init__(self, *results: PreflightReport | Exception) -> None:
         self.results = list(results)
         self.logged: list[Exception] = []
 
-    async def run(self) -> Report:
+    async def run(self) -> PreflightReport:
         result = self.results.pop(0)
         if isinstance(result, Exception):
             raise result

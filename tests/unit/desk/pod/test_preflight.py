@@ -16,7 +16,7 @@ from tools.manifests import find_pod_faults
 from hotdesk.desk.pod import probe
 from hotdesk.desk.pod.preflight import (
     Addresses,
-    Target,
+    ProbeTarget,
     add_peers,
     build_table,
     judge,
@@ -24,7 +24,7 @@ from hotdesk.desk.pod.preflight import (
     parse_outcomes,
     require_trusted,
 )
-from hotdesk.desk.pod.probe_pods import Pool, build_probe_pod
+from hotdesk.desk.pod.probe_pods import ProbedPool, build_probe_pod
 from hotdesk.errors import HostError
 
 KUBELETS = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
@@ -114,7 +114,7 @@ def test_the_last_line_is_the_result() -> None:
 
 
 def test_a_probe_pod_is_restricted_and_selected_like_a_desk() -> None:
-    pool = Pool("desks", "image:1", ["n1"], ADDRESSES, {"app": "desk"}, runtime_class="gvisor")
+    pool = ProbedPool("desks", "image:1", ["n1"], ADDRESSES, {"app": "desk"}, runtime_class="gvisor")
     pod = build_probe_pod(pool, "p", "n1", TABLE, is_control=False)
     assert pod["metadata"]["labels"] == {"app": "desk", "hotdesk.dev/preflight": "desk"}
     assert pod["spec"]["runtimeClassName"] == "gvisor"
@@ -168,10 +168,10 @@ def test_the_program_prints_a_result_that_is_understood() -> None:
     with listen(socket.SOCK_STREAM) as tcp, socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         table = [
-            Target("door", "127.0.0.1", tcp, is_allowed=True),
-            Target("other", "127.0.0.1", unused.getsockname()[1]),
+            ProbeTarget("door", "127.0.0.1", tcp, is_allowed=True),
+            ProbeTarget("other", "127.0.0.1", unused.getsockname()[1]),
         ]
-        pool = Pool("desks", "image", ["n1"], ADDRESSES, {}, python=sys.executable)
+        pool = ProbedPool("desks", "image", ["n1"], ADDRESSES, {}, python=sys.executable)
         [container] = build_probe_pod(pool, "p", "n1", table, is_control=False)["spec"]["containers"]
         done = subprocess.run(container["command"], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[0] == probe.READY
