@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.cluster.jobs import JobSteps, install_templates
+from tools.cluster.jobs import SMALL, JobSteps, Swarm, install_templates
 from tools.cluster.lab import MACHINES, NODES, Lab, make_binaries, make_root, wait_for
 
 from hotdesk.cluster.certificates import ANY_NODE, enroll
@@ -192,7 +192,10 @@ class ClusterSteps:
         return "refused without enforcement, trusted with it"
 
     def kill_node(self) -> str:
-        """Kill a node: its sandbox is gone, the other continues, the next opens at once."""
+        """Kill a node during a swarm: its sandbox is gone, the other and the swarm continue, the next opens at once."""
+        self.create()
+        swarm = Swarm(self.jobs.api, SMALL)
+        swarm.wait_done(SMALL // 4)
         [gone] = [each for each in self.ids if get_node_code(each) == compute_node_code("node2")]
         [safe] = [each for each in self.ids if each != gone]
         self.lab.stop("node2")
@@ -201,7 +204,8 @@ class ClusterSteps:
             raise RuntimeError("the node that lives does not serve")
         wait_for(lambda: gone not in self.program("list"), 30, "the end of the lost sandbox")
         self.program("kill", safe, fresh["id"])
-        return f"next open {fresh['seconds'] * 1000:.0f} ms"
+        swarm.finish()
+        return f"next open {fresh['seconds'] * 1000:.0f} ms; {SMALL} items, resumed {swarm.resumed} times"
 
 
 IMAGES = ("base", "desktop", "office")

@@ -19,6 +19,8 @@ TEMPLATES = {"letters": ROOT / "tools/cluster/letters", "invoices": ROOT / "exam
 INVOICES_TEMPLATE = 'title = "Five invoices"\ntext = "Compares five invoices with an ERP."\n'
 JOB_SECONDS, SWARM_SECONDS = 600.0, 2400.0
 ITEMS = int(os.environ.get("LAB_ITEMS", "200"))
+SMALL = 40
+"""Items of the swarm that loses a node."""
 MOST = 6
 """Items of the swarm at once."""
 Job = dict[str, Any]
