@@ -17,7 +17,7 @@ from hotdesk.desk.pod import preflight, probe
 from hotdesk.desk.pod.preflight import Addresses, PreflightReport, ProbeRow, ProbeTarget
 from hotdesk.errors import HostError
 
-PREFLIGHT_LABEL = "hotdesk.dev/preflight"
+PREFLIGHT_LABEL = "hotdesk/preflight"
 """On every pod of a preflight; its value is `desk` for those to which the policy applies, or `control`."""
 START_SECONDS, PATIENCE_S, POLL_S, END_SECONDS = 60.0, 20.0, 0.5, 10.0
 _MAX_POD_SECONDS = 180

@@ -116,10 +116,10 @@ def test_the_last_line_is_the_result() -> None:
 def test_a_probe_pod_is_restricted_and_selected_like_a_desk() -> None:
     pool = ProbedPool("desks", "image:1", ["n1"], ADDRESSES, {"app": "desk"}, runtime_class="gvisor")
     pod = build_probe_pod(pool, "p", "n1", TABLE, is_control=False)
-    assert pod["metadata"]["labels"] == {"app": "desk", "hotdesk.dev/preflight": "desk"}
+    assert pod["metadata"]["labels"] == {"app": "desk", "hotdesk/preflight": "desk"}
     assert pod["spec"]["runtimeClassName"] == "gvisor"
     control = build_probe_pod(pool, "p", "n1", TABLE, is_control=True)
-    assert control["metadata"]["labels"] == {"hotdesk.dev/preflight": "control"}
+    assert control["metadata"]["labels"] == {"hotdesk/preflight": "control"}
     for each in (pod, control):
         assert list(find_pod_faults(each["spec"])) == []
         assert not each["spec"]["automountServiceAccountToken"]
