@@ -22,7 +22,7 @@ from tests.e2e.conftest import PROGRAM, environment
 from tests.ordinary_user import UID, OrdinaryUser
 from tests.stall_watch import WATCHED, require_no_stalls
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @dataclass(slots=True)

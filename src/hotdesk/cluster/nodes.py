@@ -139,7 +139,14 @@ class Nodes:
                     async for report in reports:
                         node = self.take(report, dialer, node)
                         retry, last_report = _RETRY_S, anyio.current_time()
-            except (HotdeskError, TimeoutError) as e:
+            except TimeoutError:
+                self.log(
+                    HostError(
+                        f"the node at {address} did not answer within {LOST_SECONDS:.0f} seconds; check the network, "
+                        "and that `hotdesk node run` is running there"
+                    )
+                )
+            except HotdeskError as e:
                 self.log(e)
                 is_refused = isinstance(e.__cause__, ConnectionRefusedError)
             if node is not None and node.is_lost:

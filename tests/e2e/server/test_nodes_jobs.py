@@ -19,8 +19,8 @@ from tests.conftest import settings_in, state_directory
 from tests.e2e.server import door_template, job_template, swarm_template
 from tests.ordinary_user import UID
 
-pytestmark = [pytest.mark.container, pytest.mark.timeout(300), pytest.mark.long]
-PATIENCE = 90.0
+pytestmark = [pytest.mark.container, pytest.mark.timeout(600), pytest.mark.long]
+PATIENCE = 180.0
 SLOW = '''"""A worker that writes two files in two steps, the second slowly."""
 
 from hotdesk.brain.models.scripted import Hands, step

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import settings_in
 
 from hotdesk.cluster.dialer import NodeDialer
-from hotdesk.cluster.discovery import Address
+from hotdesk.cluster.discovery import Address, StaticNode
 from hotdesk.cluster.nodes import ClusterNode, Nodes
 from hotdesk.cluster.report import NodeReport
 from hotdesk.cluster.runtime import ClusterRuntime
@@ -71,6 +71,24 @@ async def test_a_node_that_is_silent_is_waited_for(cluster: ClusterRuntime, task
     tasks.start(report)
     with pytest.raises(HostError, match="asked, and refused"):
         await cluster.open(Spec(image="base", wall="container"))
+
+
+@pytest.mark.slow
+async def test_a_node_that_accepts_connections_and_does_not_answer_is_named(tasks: Background) -> None:
+    logged: list[Exception] = []
+    with socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        nodes = Nodes([], ssl.create_default_context(), tasks, logged.append)
+        address = Address("127.0.0.1", mute.getsockname()[1])
+        nodes.discoveries = [StaticNode(address)]
+        tasks.start(lambda: nodes.follow(address))
+        with anyio.fail_after(30):
+            while not logged:
+                await anyio.sleep(0.1)
+        nodes.close()
+    assert isinstance(logged[0], HostError)
+    assert f"the node at {address} did not answer within 3 seconds" in str(logged[0])
 
 
 async def test_no_node_is_waited_for_without_a_loss(cluster: ClusterRuntime) -> None:
