@@ -231,7 +231,7 @@ SLOW = {
         ),
         (
             "desk/wall/container/bundle.py",
-            '            **({} if room.filter else {"seccomp": seccomp.build_profile(room.machine)}),\n',
+            '            **({} if room.filter else {"seccomp": seccomp.build_profile(room.machine, room.requests)}),\n',
             "",
         ),
         PROOF,

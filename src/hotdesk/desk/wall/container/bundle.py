@@ -50,6 +50,8 @@ class BundleInput:
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Host paths of volumes, by their mount points in the desk."""
+    requests: seccomp.Requests | None = None
+    """The only ioctls of the desk's processes; `None` admits all."""
 
 
 def build_config(room: BundleInput) -> _Json:
@@ -67,7 +69,7 @@ def build_config(room: BundleInput) -> _Json:
                 {"type": "user", "path": room.userns},
                 {"type": "network", "path": room.netns},
             ],
-            **({} if room.filter else {"seccomp": seccomp.build_profile(room.machine)}),
+            **({} if room.filter else {"seccomp": seccomp.build_profile(room.machine, room.requests)}),
             "readonlyPaths": ["/proc/sys"],
         },
     }

@@ -25,10 +25,11 @@ _MAX_PROGRAM_BYTES = 4096 * _INSTRUCTION
 
 
 class Filters:
-    """The compiled filter of this machine's runtime, if there is one."""
+    """The compiled filter of this machine's runtime for one profile, if there is one."""
 
-    def __init__(self, folder: Path, runtime: str) -> None:
-        self.file = folder / f"seccomp-{compute_key(runtime)}.bpf" if os.path.basename(runtime) == "crun" else None
+    def __init__(self, folder: Path, runtime: str, requests: seccomp.Requests | None = None) -> None:
+        file = folder / f"seccomp-{compute_key(runtime, requests)}.bpf"
+        self.file = file if os.path.basename(runtime) == "crun" else None
         self.compiled = self.read()
 
     def read(self) -> str | None:
@@ -51,10 +52,10 @@ class Filters:
         self.compiled = self.read()
 
 
-def compute_key(runtime: str) -> str:
-    """Return a key that depends on the module with the profile and on the program that compiles it."""
+def compute_key(runtime: str, requests: seccomp.Requests | None) -> str:
+    """Return a key that depends on the profile, the module that builds it and the program that compiles it."""
     found = shutil.which(runtime, path=PATH)
     program = os.stat(found) if found else None
     profile = Path(seccomp.__file__).read_bytes()
-    marks = f"{os.uname().machine} {program and (program.st_size, program.st_mtime_ns)}"
+    marks = f"{os.uname().machine} {program and (program.st_size, program.st_mtime_ns)} {requests}"
     return f"{zlib.crc32(marks.encode(), zlib.crc32(profile)):08x}"

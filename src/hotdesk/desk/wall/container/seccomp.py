@@ -10,6 +10,8 @@ import errno
 from collections.abc import Collection
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
+
 Rule: TypeAlias = dict[str, object]
 Test: TypeAlias = dict[str, object]
 
@@ -24,7 +26,7 @@ flistxattr flock fork fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex
 futex_requeue futex_waitv futimesat getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer
 getpeername getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getrlimit get_robust_list
 getrusage getsid getsockname getsockopt gettid gettimeofday getuid getxattr inotify_add_watch inotify_init
-inotify_init1 inotify_rm_watch ioctl ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset
+inotify_init1 inotify_rm_watch ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset
 landlock_restrict_self lchown lgetxattr link linkat listen listxattr llistxattr lremovexattr lseek lsetxattr
 lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mlock mlock2 mmap mprotect
 mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap mseal msgctl msgget msgrcv msgsnd
@@ -70,7 +72,18 @@ FILE_KINDS_MASK, REGULAR, FIFO, SOCKET, CHARACTER, BLOCK = (
 )
 RLIMIT_CORE = 4
 NEW_LISTENER = 8
+REQUEST_KIND = 0xFF00
+"""The bits of an ioctl's request that name its subsystem."""
 _PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests that `ioctl` admits."""
+
+    numbers: tuple[int, ...]
+    kinds: tuple[int, ...] = ()
+    """Subsystems of which all requests are admitted: the bits of `REQUEST_KIND`."""
 
 
 def match_u64(index: int, value: int) -> Test:
@@ -178,9 +191,20 @@ def _build_argument_rules() -> list[Rule]:
     ]
 
 
-def build_profile(machine: str) -> dict[str, object]:
+def _build_request_rules(requests: Requests | None) -> list[Rule]:
+    """Allow these ioctls, or all."""
+    if requests is None:
+        return [allow("ioctl")]
+    numbers = [match_equal(1, number) for number in requests.numbers]
+    kinds = [match_bits(1, INT & REQUEST_KIND, kind) for kind in requests.kinds]
+    return [allow("ioctl", test) for test in (*numbers, *kinds)]
+
+
+def build_profile(machine: str, requests: Requests | None = None) -> dict[str, object]:
+    """Return the profile for an architecture; `requests` limits ioctls."""
     rules = [
         allow(ALLOWED),
+        *_build_request_rules(requests),
         *_build_argument_rules(),
         *_build_namespace_rules(),
         *_build_socket_rules(),

@@ -23,7 +23,7 @@ from hotdesk.desk.image.image import Image, get_template_folder
 from hotdesk.desk.room import cpu_set, identity, layout
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
-from hotdesk.desk.wall.container import bundle, crun
+from hotdesk.desk.wall.container import bundle, crun, filter_cache, seccomp
 from hotdesk.desk.wall.container.wall import ContainerWall, describe_room
 from hotdesk.desk.wall.microvm import memory, status, template
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, MemoryWriter, Standby
@@ -40,6 +40,12 @@ OWN_DISK_SHARE = 32
 FILES = ("hotdesk_vmm/*.py", *(f"hotdesk_guest/{name}.py" for name in ("__init__", "mux", "ports", "process", "wire")))
 """The code that runs beside the machine, in its container."""
 START = "import sys; sys.path.insert(0, {lib!r}); from hotdesk_vmm import {module}; {module}.main()"
+REQUESTS = (0x5421, 0x5450, 0x5451, 0x541B)
+"""ioctls that the emulator and its supervisor need: set blocking mode and close-on-exec, count readable bytes.
+
+While a machine is saved or loaded its emulator has a file of the host's file system, whose own requests are refused.
+"""
+KVM_REQUESTS = 0xAE00
 KVM_FILE = "anon_inode:kvm-vm"
 """The file that a process running a machine on KVM has open."""
 _PROOF_INTERVAL_S = 0.005
@@ -56,6 +62,9 @@ class MicrovmWall(ContainerWall):
         self.accelerator = status.choose_accelerator(settings)
         self.traits = status.describe_traits(self.accelerator)
         self.sources = read_sources()
+        kinds = (KVM_REQUESTS,) if self.accelerator == "kvm" else ()
+        self.requests = seccomp.Requests(REQUESTS, kinds)
+        self.filters = filter_cache.Filters(settings.lib / "cache", settings.runtime, self.requests)
 
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
@@ -199,7 +208,8 @@ class MicrovmWall(ContainerWall):
         """
         assert room.stage is not None
         described = describe_room(room, self.filters.compiled)
-        return replace(described, python=room.stage.python, env={}, memory=2 * room.spec.memory)
+        described = replace(described, memory=2 * room.spec.memory)
+        return replace(described, python=room.stage.python, env={}, requests=self.requests)
 
     def prove(self, room: Room, pid: int) -> None:
         super().prove(room, pid)

@@ -49,14 +49,14 @@ def holds(test: dict[str, Any], arguments: tuple[int, ...]) -> bool:
 
 
 @cache
-def rules_for(name: str) -> list[dict[str, Any]]:
-    rules: Any = seccomp.build_profile("aarch64")["syscalls"]
+def rules_for(name: str, requests: seccomp.Requests | None = None) -> list[dict[str, Any]]:
+    rules: Any = seccomp.build_profile("aarch64", requests)["syscalls"]
     return [rule for rule in rules if name in rule["names"]]
 
 
-def verdict(name: str, *arguments: int) -> int:
+def verdict(name: str, *arguments: int, requests: seccomp.Requests | None = None) -> int:
     """Return the result of a call; rules that disagree are an error, because their order has no meaning."""
-    matching = [rule for rule in rules_for(name) if all(holds(test, arguments) for test in rule.get("args", []))]
+    matching = [rule for rule in rules_for(name, requests) if all(holds(test, arguments) for test in rule.get("args", []))]
     outcomes = {ALLOW if rule["action"] == "SCMP_ACT_ALLOW" else int(rule["errnoRet"]) for rule in matching}
     assert len(outcomes) <= 1, f"{name}{arguments} is both allowed and refused"
     return outcomes.pop() if outcomes else errno.ENOSYS
@@ -213,3 +213,19 @@ def test_all_namespace_flags_are_known() -> None:
 )
 def test_one_harmful_use_of_a_call_is_refused(name: str, arguments: tuple[int, ...], answer: int) -> None:
     assert verdict(name, *arguments) == answer
+
+
+BTRFS_SUBVOLUME, FICLONE, FIONBIO, KVM_RUN = 0x5000940E, 0x40049409, 0x5421, 0xAE80
+
+
+def test_ioctls_are_admitted_by_request_where_a_wall_lists_them() -> None:
+    listed = seccomp.Requests((FIONBIO,))
+    assert verdict("ioctl", 3, FIONBIO, requests=listed) == ALLOW
+    assert verdict("ioctl", 3, 0xFFFFFFFF00000000 | FIONBIO, requests=listed) == ALLOW, "the kernel reads 32 bits"
+    for request in (BTRFS_SUBVOLUME, FICLONE, KVM_RUN, 0, FIONBIO | 0x40000000):
+        assert verdict("ioctl", 3, request) == ALLOW
+        assert verdict("ioctl", 3, request, requests=listed) == errno.ENOSYS
+    with_kvm = seccomp.Requests((FIONBIO,), (0xAE00,))
+    for request in (KVM_RUN, 0xC008AE05):
+        assert verdict("ioctl", 3, request, requests=with_kvm) == ALLOW
+    assert verdict("ioctl", 3, BTRFS_SUBVOLUME, requests=with_kvm) == errno.ENOSYS

@@ -14,6 +14,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.image import sterile
 from hotdesk.desk.room.rootfs import MEMORY
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.container.filter_cache import Filters
 from hotdesk.desk.wall.microvm import memory
 from hotdesk.desk.wall.microvm.wall import MicrovmWall
 from hotdesk.errors import KeeperError
@@ -130,3 +131,12 @@ def test_a_wake_after_an_upgrade_is_refused_with_the_remedy(machine: Machine) ->
     machine.wall.sources = {"hotdesk_vmm/qemu.py": b"another"}
     with pytest.raises(KeeperError, match=r"by another version of hotdesk .* burn it and open another"):
         memory.check(machine.room, machine.wall.compute_machine_key(machine.room))  # type: ignore[arg-type]
+
+
+def test_an_emulator_never_gets_the_filter_that_was_compiled_for_a_container(tmp_path: Path) -> None:
+    settings = Config(run=tmp_path, lib=tmp_path / "lib", images=tmp_path)
+    compiled = tmp_path / "compiled"
+    compiled.write_bytes(bytes(8))
+    Filters(settings.lib / "cache", settings.runtime).keep(compiled)
+    assert Filters(settings.lib / "cache", settings.runtime).compiled
+    assert MicrovmWall(settings).filters.compiled is None
