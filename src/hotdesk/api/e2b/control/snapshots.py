@@ -6,7 +6,9 @@ import json
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -111,21 +113,23 @@ class TenantSnapshots:
             await sandbox.desk.save(image)
         snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name))
         snapshot = replace(snapshot, user=sandbox.user, workdir=sandbox.workdir)
-        await self.drop(tenant, self.of(tenant).get(snapshot.id), snapshot)
+        await self.drop(tenant, snapshot.id, snapshot)
         return snapshot
 
     async def delete(self, tenant: Tenant, reference: str) -> None:
         found = self.find(tenant, reference)
         if found is None:
             raise E2bError(404, f"template '{make_printable(reference[:64])}' not found")
-        await self.drop(tenant, found)
+        await self.drop(tenant, found.id)
 
-    async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
-        """Mark one snapshot as deleted and add others, even if the caller is cancelled."""
+    async def drop(self, tenant: Tenant, old: str | None, *new: Snapshot) -> None:
+        """Mark the snapshot with the id `old` as deleted and add others, even if the caller is cancelled."""
+
+        def edit(found: list[Snapshot]) -> list[Snapshot]:
+            return [*(replace(each, deleted=each.deleted or each.id == old) for each in found), *new]
+
         with anyio.CancelScope(shield=True):
-            rest = [replace(each, deleted=each is old or each.deleted) for each in self.list_all(tenant)]
-            self.by_tenant[tenant.name] = [*rest, *new]
-            await self.write(tenant)
+            await self.change(tenant, edit)
             if old is not None:
                 self.deleted.set()
 
@@ -138,8 +142,7 @@ class TenantSnapshots:
         """Remove the images of deleted snapshots, unless sandboxes use them."""
         for each in [each for each in self.list_all(tenant) if each.deleted]:
             if not self.sandboxes.stand_on(each.image) and await self.forget(tenant, each):
-                self.by_tenant[tenant.name] = [other for other in self.list_all(tenant) if other.image != each.image]
-                await self.write(tenant)
+                await self.change(tenant, partial(_remove_image, each.image))
 
     async def forget(self, tenant: Tenant, snapshot: Snapshot) -> bool:
         """Remove a snapshot's image; `False` while sandboxes use it."""
@@ -176,10 +179,17 @@ class TenantSnapshots:
                 return image
         raise E2bError(404, f"template '{make_printable(template[:64])}' not found")
 
-    async def write(self, tenant: Tenant) -> None:
+    async def change(self, tenant: Tenant, edit: Callable[[list[Snapshot]], list[Snapshot]]) -> None:
+        """Change a tenant's snapshots; if the change cannot be written, they stay as they are."""
         async with self.writing:
-            data = json.dumps([asdict(each) for each in self.list_all(tenant)]).encode()
+            changed = edit(self.list_all(tenant))
+            data = json.dumps([asdict(each) for each in changed]).encode()
             await anyio.to_thread.run_sync(write, get_folder(tenant), data)
+            self.by_tenant[tenant.name] = changed
+
+
+def _remove_image(image: str, snapshots: list[Snapshot]) -> list[Snapshot]:
+    return [each for each in snapshots if each.image != image]
 
 
 def parse_name(tenant: str, name: str) -> str:
