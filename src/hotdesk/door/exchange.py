@@ -85,7 +85,7 @@ class UpstreamSlot:
     def leave(self) -> None:
         for wire in (self.upstream, self.busy):
             if wire is not None:
-                wire.abort()
+                wire.reset()
         self.upstream = self.busy = None
 
 

@@ -55,7 +55,7 @@ class DeskConnection:
             await self.wire.end(_FLUSH_SECONDS)
 
     def hang_up(self) -> None:
-        self.wire.abort()
+        self.wire.reset()
         self.place.leave()
 
     async def turn(self) -> bool:

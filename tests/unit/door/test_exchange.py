@@ -326,6 +326,79 @@ async def test_a_response_that_breaks_off_does_not_look_complete(tmp_path: Path,
     assert ("broke off" in event["note"]) == reset
 
 
+RESET = struct.pack("ii", 1, 0)
+CONNECT = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
+UPGRADE = b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+@asynccontextmanager
+async def stream(folder: Path, kind: str) -> AsyncIterator[tuple[socket.socket, socket.socket]]:
+    """Open a tunnel or a WebSocket through a door; yield the desk's end and the upstream's."""
+    desk = "i" + "a" * 20
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        rule = "tunnel a.test:443" if kind == "tunnel" else "write http://a.test"
+        async with door_room(folder) as room:
+            room.open(desk)
+            await room.charter(desk, Scope((parse_rule(rule),), names={"a.test": address}))
+            loop = asyncio.get_running_loop()
+            with socket.create_connection(("127.0.0.1", room.gates[desk])) as near:
+                near.setblocking(False)
+                await loop.sock_sendall(near, CONNECT if kind == "tunnel" else UPGRADE)
+                async with asyncio.timeout(20):
+                    far, _ = await loop.sock_accept(listener)
+                with far:
+                    if kind != "tunnel":
+                        await loop.sock_recv(far, 4096)
+                        await loop.sock_sendall(far, SWITCH)
+                    await loop.sock_recv(near, 4096)
+                    yield near, far
+
+
+async def receive(sock: socket.socket) -> tuple[bytes, bool]:
+    """Return all data until the end, and whether the connection was reset instead of ended."""
+    data, loop = b"", asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(10):
+            while piece := await loop.sock_recv(sock, 65536):
+                data += piece
+    except ConnectionResetError:
+        return data, True
+    return data, False
+
+
+@pytest.mark.parametrize("kind", ["tunnel", "WebSocket"])
+@pytest.mark.parametrize("breaks", ["desk", "upstream"])
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+async def test_a_stream_that_breaks_off_does_not_look_complete(
+    tmp_path: Path, kind: str, breaks: str, reset: bool
+) -> None:
+    async with stream(tmp_path, kind) as ends:
+        one, other = ends if breaks == "desk" else ends[::-1]
+        await asyncio.get_running_loop().sock_sendall(one, b"the first part")
+        await asyncio.sleep(0.2)
+        if reset:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        one.close()
+        assert await receive(other) == (b"the first part", reset)
+
+
+@pytest.mark.parametrize("ends_first", ["desk", "upstream"])
+async def test_what_is_sent_after_the_other_side_has_ended_arrives(tmp_path: Path, ends_first: str) -> None:
+    loop = asyncio.get_running_loop()
+    async with stream(tmp_path, "tunnel") as ends:
+        one, other = ends if ends_first == "desk" else ends[::-1]
+        request, reply = b"q" * (1 << 20), b"r" * (1 << 20)
+        sending = asyncio.ensure_future(loop.sock_sendall(one, request))
+        sending.add_done_callback(lambda _: one.shutdown(socket.SHUT_WR))
+        assert await receive(other) == (request, False)
+        answering = asyncio.ensure_future(loop.sock_sendall(other, reply))
+        answering.add_done_callback(lambda _: other.close())
+        assert await receive(one) == (reply, False)
+
+
 @pytest.mark.slow
 async def test_a_tunnel_is_bounded_by_the_ceiling() -> None:
     outside = Written()

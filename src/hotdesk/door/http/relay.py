@@ -7,10 +7,14 @@ import time
 
 from hotdesk.brief import Rule
 from hotdesk.door.egress import Egress
-from hotdesk.door.http.wire import Wire
+from hotdesk.door.http.wire import HungUpError, Wire
 
 SILENT_SECONDS = 600.0
 """Seconds a stream may be silent."""
+_LAST_SECONDS = 60.0
+"""Seconds one side may be silent after the other one has ended."""
+_FLUSH_SECONDS = 30.0
+"""Seconds an upstream may take to read the rest of a stream."""
 STUCK_SECONDS = 120.0
 """Seconds the receiving side may go without reading."""
 
@@ -44,22 +48,50 @@ class Count:
 
 
 async def relay(inner: Wire, outer: Wire, count: Count) -> str:
-    """Pass bytes both ways until either side disconnects. Return which budget was used up, or an empty string."""
-    tasks = [
-        asyncio.ensure_future(pass_on(inner, outer, count, up=True)),
-        asyncio.ensure_future(pass_on(outer, inner, count, up=False)),
-    ]
+    """Pass bytes both ways until both sides end. Return why the stream was cut, or an empty string.
+
+    Both sides of a stream that is cut get a reset: after an end it would look complete.
+    """
+    is_complete = False
+    try:
+        await _pass_both_ways(inner, outer, count)
+        is_complete = True
+    except RuleSpentError as e:
+        return str(e)
+    except (HungUpError, OSError) as e:
+        return f"interrupted: {e}"
+    finally:
+        if not is_complete:
+            inner.reset()
+            outer.reset()
+    await outer.end(_FLUSH_SECONDS)
+    return ""
+
+
+async def _pass_both_ways(inner: Wire, outer: Wire, count: Count) -> None:
+    """Pass bytes until both sides have ended; with TLS, which cannot be half closed, until one has."""
+    ways = ((inner, outer), (outer, inner))
+    tasks = [asyncio.ensure_future(pass_on(*way, count, SILENT_SECONDS, up=way[0] is inner)) for way in ways]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        open_ways = [way for way, task in zip(ways, tasks, strict=True) if not task.done()]
     finally:
         for task in tasks:
             task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    return next((str(each) for each in outcomes if isinstance(each, RuleSpentError)), "")
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    for source, sink in open_ways:
+        if source.end_sending() and sink.can_be_half_closed:
+            await pass_on(source, sink, count, _LAST_SECONDS, up=source is inner)
 
 
-async def pass_on(source: Wire, sink: Wire, count: Count, *, up: bool) -> None:
-    while data := await source.read(SILENT_SECONDS):
+async def pass_on(source: Wire, sink: Wire, count: Count, seconds: float, *, up: bool) -> None:
+    """Pass bytes one way until the source ends; raise if it did not end but was lost."""
+    while data := await source.read(seconds):
         count.add(up=len(data) if up else 0, down=0 if up else len(data))
         sink.write(data)
         await sink.drain(STUCK_SECONDS)
+    if source.cut_off:
+        raise HungUpError("the connection broke off")

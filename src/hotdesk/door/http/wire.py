@@ -188,8 +188,19 @@ class Wire(asyncio.Protocol):
         except HungUpError:
             pass
 
+    @property
+    def can_be_half_closed(self) -> bool:
+        return self.transport.can_write_eof()
+
+    def end_sending(self) -> bool:
+        """End the data for the peer, which may still send; return `False` if the connection cannot be half closed."""
+        if not self.can_be_half_closed or self.lost:
+            return False
+        self.transport.write_eof()
+        return True
+
     async def end(self, seconds: float) -> None:
-        """Close after everything queued was sent; abort the connection if that takes longer than `seconds`."""
+        """Close after everything queued was sent; reset the connection if that takes longer than `seconds`."""
         self.transport.close()
         until = self.loop.time() + seconds
         while not self.lost and (remaining := until - self.loop.time()) > 0:
@@ -201,7 +212,7 @@ class Wire(asyncio.Protocol):
                 alarm.cancel()
                 self.reader = None
         if not self.lost:
-            self.transport.abort()
+            self.reset()
 
     def close(self) -> None:
         """Close after everything queued was passed to the kernel."""
