@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,15 @@ from h2.errors import ErrorCodes
 from h2.exceptions import H2Error
 from h2.settings import SettingCodes
 from hpack import Encoder
-from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, PriorityFrame, SettingsFrame
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    HeadersFrame,
+    PingFrame,
+    PriorityFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
 
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.http2_room import NAME, Http2Client, Http2Room, http2_room
@@ -110,7 +119,7 @@ def test_an_endless_head_ends_the_connection(client: Http2Client) -> None:
 
 @falls_without(
     "HTTP/2: responses of which nothing is accepted end",
-    Removal("http2/stream.py", "asyncio.timeout(self.connection.write_stall_s)", "asyncio.timeout(None)"),
+    Removal("http2/stream.py", "asyncio.timeout(self.patience_s)", "asyncio.timeout(None)"),
 )
 @pytest.mark.parametrize("how", ["silent", "other window"])
 def test_a_client_that_closes_its_window_holds_no_response(room: Http2Room, client: Http2Client, how: str) -> None:
@@ -131,6 +140,27 @@ def test_a_client_that_closes_its_window_holds_no_response(room: Http2Room, clie
     client.state.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 65535})
     client.flush()
     assert client.answer(client.request("/?5000")) == (200, b"x" * 5000)
+
+
+@falls_without(
+    "HTTP/2: accepting a byte now and then is no progress",
+    Removal("http2/stream.py", "if self.accepted >= WRITE_PROGRESS:", "if self.accepted:"),
+)
+def test_a_client_that_accepts_a_byte_now_and_then_holds_no_response(room: Http2Room, client: Http2Client) -> None:
+    client.state.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    client.flush()
+    streams = [client.request("/?5000") for _ in range(5)]
+    deadline = time.monotonic() + 20
+    while len(client.resets) < 5 and time.monotonic() < deadline:
+        client.send_frames(*(WindowUpdateFrame(stream, 1) for stream in streams))
+        client.sock.settimeout(0.3)
+        time.sleep(0.2)
+        with suppress(TimeoutError):
+            client.note_frames(client.sock.recv(1 << 16))  # `read` would acknowledge what it reads
+    assert client.resets == {*streams}
+    while len(room.answered) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert room.answered == ["/"] * 5
 
 
 @no_guard(LIBRARY)

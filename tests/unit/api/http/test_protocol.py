@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import anyio.to_thread
 import httpx
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.http.protocol import Protocol
+
+SIZE = 64 << 20
 
 
 class Streams:
@@ -59,3 +64,89 @@ def is_open(reset: Callable[[], None]) -> bool:
     """Return whether the socket of a connection is open."""
     connection = getattr(reset, "__self__")  # noqa: B009 - a bound method, by its type only a callable
     return bool(connection.transport.get_extra_info("socket").fileno() >= 0)
+
+
+class Impatient(Protocol):
+    """Gives up on a client sooner, so that tests need not wait."""
+
+    write_stall_s = 0.5
+
+
+class Sender:
+    """An application that sends as many bytes as the query says, and leaves `/events` open after them."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size = int(scope["query_string"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while size:
+            piece = min(size, 1 << 20)
+            size -= piece
+            await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
+        await receive()
+        if scope["path"] == "/events":
+            await receive()
+        else:
+            await send({"type": "http.response.body", "body": b"end"})
+        self.ended.set()
+
+
+@asynccontextmanager
+async def sending(request: str) -> AsyncIterator[tuple[Sender, uvicorn.Server, socket.socket]]:
+    """Send a request to a `Sender`; yield it, its server, and a connection with small buffers on both sides."""
+    app = Sender()
+    config = uvicorn.Config(app, http=Impatient, lifespan="off", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 10)
+    with listener, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 10)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            await anyio.to_thread.run_sync(client.connect, listener.getsockname())
+            client.settimeout(10)
+            client.sendall(f"GET {request} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            try:
+                yield app, server, client
+            finally:
+                client.close()
+                server.should_exit = server.force_exit = True
+
+
+@pytest.mark.parametrize("size", [48 << 10, SIZE], ids=["the rest of it is buffered", "large"])
+@pytest.mark.parametrize("closes", ["", "&Connection: close"], ids=["kept", "closed"])
+async def test_a_client_that_reads_nothing_is_cut(size: int, closes: str) -> None:
+    end = "\r\n".join([f"/?{size} HTTP/1.1", "Connection: close", "X: "]) if closes else f"/?{size}"
+    async with sending(end) as (_, server, client):
+        with anyio.fail_after(10):
+            while not server.server_state.total_requests and not server.server_state.connections:
+                await anyio.sleep(0.01)
+            while server.server_state.connections:
+                await anyio.sleep(0.05)
+        with pytest.raises(ConnectionResetError):
+            await anyio.to_thread.run_sync(read_all, client)
+
+
+def read_all(client: socket.socket, pause: float = 0.0) -> int:
+    size = 0
+    while data := client.recv(8 << 10):
+        size += len(data)
+        time.sleep(pause)
+        if data.endswith(b"end\r\n0\r\n\r\n"):
+            break
+    return size
+
+
+async def test_a_client_that_reads_slowly_is_not_cut() -> None:
+    async with sending(f"/?{1 << 20}") as (_, _server, client):
+        assert await anyio.to_thread.run_sync(read_all, client, 0.02) > 1 << 20
+
+
+async def test_a_stream_that_has_nothing_to_send_stays_open() -> None:
+    async with sending("/events?100") as (app, server, client):
+        await anyio.to_thread.run_sync(client.recv, 4096)
+        await anyio.sleep(3 * Impatient.write_stall_s)
+        assert server.server_state.connections
+        assert not app.ended.is_set()

@@ -35,8 +35,6 @@ STREAM_WINDOW = 256 << 10
 CONNECTION_WINDOW = 1 << 20
 """Bytes of bodies that may wait to be read: of one request, and of all."""
 IDLE_TIMEOUT_S = 75.0
-WRITE_STALL_S = 60.0
-"""Seconds after which a client that reads nothing is disconnected, and a response of which it accepts nothing ends."""
 _INITIAL_WINDOW = 65535
 _PIECE = 256 << 10
 """Bytes that are sent at a time, so that other requests get their turn."""
@@ -322,8 +320,6 @@ def _build_base_scope(first: Protocol) -> Scope:
 class NegotiatedProtocol(Protocol):
     """A TLS connection, which speaks the protocol that ALPN chose."""
 
-    write_stall_s = WRITE_STALL_S
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start HTTP/2 if ALPN chose it."""
         super().connection_made(transport)
@@ -331,6 +327,7 @@ class NegotiatedProtocol(Protocol):
         if transport.is_closing() or tls is None or tls.selected_alpn_protocol() != "h2":
             return
         self.stop_waiting()
+        self.stop_watching()
         self.connections.discard(self)
         protocol = Http2Connection(self)
         transport.set_protocol(protocol)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from starlette.types import ASGIApp, Message, Scope
 
 from hotdesk.api.http.http2.heads import write_head
-from hotdesk.api.http.protocol import BODY_TIMEOUT_S, is_aimed
+from hotdesk.api.http.protocol import BODY_TIMEOUT_S, WRITE_PROGRESS, is_aimed
 from hotdesk.api.log import LOG
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ class Http2Stream:
         """Set when there is something to read, or reading has ended."""
         self.window = asyncio.Event()
         """Set when the client's window may allow sending more."""
+        self.accepted = 0
+        """Bytes that the client accepted since its patience was renewed."""
+        self.patience_s = connection.write_stall_s
+        """Seconds that responses may still wait for the client until it has accepted `WRITE_PROGRESS` bytes."""
         self.is_gone = False
         """Whether the client cancelled the request, or was disconnected."""
         self.has_started = False
@@ -118,23 +122,27 @@ class Http2Stream:
             self.changed.set()
 
     async def _send_body(self, body: memoryview) -> None:
-        """Send bytes as the client's window allows; reset the stream if it allows none for too long."""
+        """Send bytes as the client's window allows; reset the stream if it allows too few for too long."""
         while body and not self.is_gone:
-            try:
-                async with asyncio.timeout(self.connection.write_stall_s):
-                    body = body[await self._send_piece(body) :]
-            except TimeoutError:
-                self.connection.reset_stream(self.number)
+            self.window.clear()
+            done = self.connection.send_data(self.number, body)
+            body = body[done:]
+            self.accepted += done
+            if self.accepted >= WRITE_PROGRESS:
+                self.accepted, self.patience_s = 0, self.connection.write_stall_s
+            if not done:
+                await self._wait_for_window()
             await self.connection.drain()
 
-    async def _send_piece(self, body: memoryview) -> int:
-        """Send bytes as soon as the client accepts any; return their number, 0 if the client is gone."""
-        while not self.is_gone:
-            self.window.clear()
-            if done := self.connection.send_data(self.number, body):
-                return done
-            await self.window.wait()
-        return 0
+    async def _wait_for_window(self) -> None:
+        """Wait until the client may accept more. Waiting for little, again and again, uses up its patience, too."""
+        begun = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(self.patience_s):
+                await self.window.wait()
+        except TimeoutError:
+            self.connection.reset_stream(self.number)
+        self.patience_s -= asyncio.get_running_loop().time() - begun
 
 
 def build_scope(base: Scope, reset: Callable[[], None]) -> Scope:
