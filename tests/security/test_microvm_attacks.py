@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import json
 import os
 import signal
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +82,12 @@ while at < size:
     written += n
 tell([size, written])
 """
+
+SEIZE, INTERRUPT, GET_FILTER, DETACH = 0x4206, 0x4207, 0x420C, 17
+"""Requests of ptrace."""
+WALL = 0x40000000
+SET_SECCOMP = 22
+FILE_REQUESTS = {"block size": 2, "flags": 0x80086601, "clone": 0x40049409, "subvolume": 0x5000940E, "trim": 0xC0185879}
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +255,51 @@ async def test_an_emulator_has_no_access_to_the_host(desk: Desk) -> None:
         assert os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.stat(f"/proc/self/ns/{kind}").st_ino
     cards = [line.partition(":")[0].strip() for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]]
     assert cards == ["lo"]
+
+
+def read_desk_filter(pid: int) -> bytes:
+    """Read the oldest seccomp filter of a process, which its container set, from the kernel."""
+
+    def trace(request: int, address: int = 0, data: object = None) -> int:
+        found = syscalls.libc.ptrace(request, pid, ctypes.c_void_p(address), data)
+        return syscalls.check(found, f"ptrace {request:#x}")
+
+    trace(SEIZE)
+    try:
+        trace(INTERRUPT)
+        os.waitpid(pid, WALL)
+        program = ctypes.create_string_buffer(trace(GET_FILTER) * 8)
+        trace(GET_FILTER, 0, program)
+        return program.raw
+    finally:
+        trace(DETACH)
+
+
+def set_filter(program: bytes) -> None:
+    buffer = ctypes.create_string_buffer(program, len(program))
+    description = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.check(syscalls.libc.prctl(SET_SECCOMP, 2, description, 0, 0), "seccomp")
+
+
+@falls_without(
+    "an emulator's container admits listed ioctls",
+    Removal("microvm/wall.py", "self.requests = seccomp.Requests(REQUESTS, kinds)", "self.requests = None"),
+)
+async def test_a_compromised_emulator_cannot_call_a_host_file_systems_ioctls(desk: Desk, tmp_path: Path) -> None:
+    """While its machine is saved an emulator has a file of the host's file system."""
+    pid = find_emulator(desk)
+    program = read_desk_filter(pid)
+    with (tmp_path / "saved").open("wb") as file:
+
+        def work() -> object:
+            set_filter(program)
+            answers = {name: attempt(fcntl.ioctl, file, request, bytes(64)) for name, request in FILE_REQUESTS.items()}
+            return {**answers, "nonblocking": attempt(os.set_blocking, file.fileno(), False)}
+
+        answer = in_place_of(pid, uids.USER, work)
+    assert answer.pop("nonblocking") == "done"
+    assert answer == dict.fromkeys(FILE_REQUESTS, "ENOSYS")
 
 
 def in_place_of(pid: int, user: int, work: Callable[[], object]) -> Any:
