@@ -69,14 +69,20 @@ class SwarmEnding:
     async def reduce(self) -> None:
         if self.run.brief.reduce is None or self.run.state.reduced is not None:
             return
+        context, papers = self.run.context, self.run.papers
+        report = ReportJob(context.order, self.run.brief, papers, context.brains, self.measure_rest, self.run.note)
+        self.run.note(await report.build(self.run.state.list_in_order(), self.run.state.reduce))
+        self.run.count_reports()  # items may be added that were offered meanwhile
+
+    def measure_rest(self, job: str) -> JobBudget:
+        """Return what is left of the swarm's budget for a job that builds its report."""
+        self.run.count_reports(besides=job)
         total, use = self.run.brief.budget, self.run.ledger.measure_use
-        rest = JobBudget(
+        return JobBudget(
             tokens=None if total.tokens is None else max(1, total.tokens - int(use("tokens"))),
             dollars=None if total.dollars is None else max(0.01, total.dollars - use("dollars")),
             acts=None if total.acts is None else max(1, total.acts - int(use("acts"))),
         )
-        report = ReportJob(self.run.context.order, self.run.brief, self.run.papers, self.run.context.brains, rest)
-        self.run.note(await report.build(self.run.state.list_in_order(), self.run.state.reduce))
 
     def certify(self) -> None:
         certificate = self.run.machine.certify_swarm(self.run.id)

@@ -13,8 +13,8 @@ from hotdesk.dataclass import dataclass
 from hotdesk.event import ItemEnded, ItemsUsed
 from hotdesk.job.record.resume_state import Spending
 
-RECORD_INTERVAL_S = 30.0
-"""Seconds between two records of what unfinished items have used."""
+RECORD_INTERVAL_S = 5.0
+"""Seconds between two records of what unfinished items have used: the use that is lost if the process is killed."""
 
 
 @dataclass(slots=True)
@@ -48,6 +48,8 @@ class SwarmLedger:
     """Unfinished items, with the usage of attempts that were interrupted."""
     shared: Spending = field(default_factory=Spending)
     """What the swarm's own job uses beside its items, such as its planner."""
+    reports: ItemCost = field(default_factory=ItemCost)
+    """What jobs that built the swarm's report have used."""
     measure_seconds_left: Callable[[], float] = lambda: math.inf
     """Returns the seconds that are left, which do not pass while people are asked."""
 
@@ -83,11 +85,15 @@ class SwarmLedger:
     def measure_use(self, name: str) -> float:
         unfinished = sum(getattr(each, name) for each in (*self.running.values(), *self.earlier.values()))
         shared = getattr(self.shared, "budget_tokens" if name == "tokens" else name)
-        return float(getattr(self.spent, name) + unfinished + shared)
+        return float(getattr(self.spent, name) + getattr(self.reports, name) + unfinished + shared)
+
+    @property
+    def is_time_up(self) -> bool:
+        return self.measure_seconds_left() <= 0
 
     def refuse_another(self) -> str:
         """Return which limit another item could exceed, counting the items in progress. Empty: it may start."""
-        if self.measure_seconds_left() <= 0:
+        if self.is_time_up:
             return f"the swarm's time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
             total = getattr(self.total, name)

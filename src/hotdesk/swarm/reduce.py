@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from hotdesk.brief.brief import Brief, JobBudget
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import BriefError
-from hotdesk.event import ItemEnded, ReduceBegun, Reduced
+from hotdesk.event import Event, ItemEnded, ReduceBegun, Reduced
 from hotdesk.job.plans import JobStoppedError
 from hotdesk.job.record.papers import KEY, Papers
 from hotdesk.job.record.receipt import Receipt, read_receipt
@@ -92,7 +92,9 @@ class ReportJob:
     """The swarm's whole brief, including `[reduce]`."""
     papers: Papers
     brains: Brains
-    budget: JobBudget
+    make_budget: Callable[[str], JobBudget]
+    """Returns what is left of the swarm's budget for one job, with what this job has used itself."""
+    note: Callable[[Event], None]
 
     async def build(self, records: Iterable[ItemEnded], before: ReduceBegun | None) -> Reduced:
         """Build the report. Raise `JobStoppedError` if its job failed, `JobHaltedError` if it is paused."""
@@ -101,9 +103,7 @@ class ReportJob:
         job = self.find_earlier(before, digest)
         if not job:
             job = new_id()
-            event = ReduceBegun(self.order.id, job, digest)
-            self.order.machine.note(event)
-            self.order.listener(event)
+            self.note(ReduceBegun(self.order.id, job, digest))
         try:
             receipt = await self.carry_out(job, folder)
         finally:
@@ -131,7 +131,7 @@ class ReportJob:
         begun = (machine.config.lib / "jobs" / job / KEY).exists()
         if begun and (receipt := read_receipt(self.order.journal, job)).outcome == "done":
             return receipt
-        brief = _make_brief(self.brief, folder, self.budget)
+        brief = _make_brief(self.brief, folder, self.make_budget(job))
         order = JobContext(machine, brief, job, begun, self.order.listener, exact=self.brains.exact)
         order.request, order.by = MARK + self.order.id.encode(), self.order.by
         brain = self.brains.reduce(brief)

@@ -50,6 +50,8 @@ class SwarmState:
     pilot: PilotEnded | None = None
     reduce: ReduceBegun | None = None
     reduced: Reduced | None = None
+    reports: dict[str, None] = field(default_factory=dict)
+    """All jobs that built or tried to build the report."""
     reviews: dict[str, ItemReviewed] = field(default_factory=dict)
     certified: SwarmCertified | None = None
 
@@ -79,6 +81,7 @@ class SwarmState:
                 self.pilot = event
             case ReduceBegun():
                 self.reduce = event
+                self.reports[event.reduce] = None
             case Reduced():
                 self.reduced = event
             case ItemReviewed():

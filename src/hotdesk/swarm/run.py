@@ -23,6 +23,7 @@ from hotdesk.job.look import MeteredVision
 from hotdesk.job.people.wait import Card
 from hotdesk.job.record.log import ASKED
 from hotdesk.job.record.receipt import read_receipt
+from hotdesk.job.record.resume_state import read_past
 from hotdesk.job.run import JobRun
 from hotdesk.job.start import JobContext, begin_job
 from hotdesk.swarm.added import AddedItems
@@ -31,7 +32,7 @@ from hotdesk.swarm.brains import Brains
 from hotdesk.swarm.cohort import AskingDoors, Cohorts
 from hotdesk.swarm.ending import SwarmEnding
 from hotdesk.swarm.items import Item
-from hotdesk.swarm.ledger import SwarmLedger, UsageRecord
+from hotdesk.swarm.ledger import ItemCost, SwarmLedger, UsageRecord
 from hotdesk.swarm.listing import find_items, make_kind, require_swarm
 from hotdesk.swarm.pace import MOST, Pace
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
@@ -57,6 +58,10 @@ _LOST = (
     "the results of this item were lost, and its work may have changed something outside; check there, then retry the "
     "item with --retry-failed"
 )
+
+
+class _TimeUpError(Exception):
+    """The swarm's time limit is reached, so a failed item is not attempted again now."""
 
 
 @dataclass(slots=True)
@@ -179,6 +184,7 @@ class SwarmRun:
         self.added.begin()
         self.ledger.spent.add(self.state.replaced)
         self.ledger.earlier |= self.state.unfinished
+        self.count_reports()
         for each in list(self.state.items.values()):
             self.recall(each)
 
@@ -191,6 +197,13 @@ class SwarmRun:
         if gone or (record.outcome != "done" and self.context.retry_failed):
             del self.state.items[record.item]
             self.state.reduce = self.state.reduced = None
+
+    def count_reports(self, besides: str = "") -> None:
+        """Count what jobs that built a report have used, `besides` one that counts its own use."""
+        self.ledger.reports = ItemCost()
+        for job in self.state.reports.keys() - {besides}:
+            spent = read_past(self.context.order.journal, job).spent
+            self.ledger.reports.add(ItemCost(spent.budget_tokens, spent.dollars, spent.acts))
 
     @property
     def writes(self) -> bool:
@@ -328,7 +341,7 @@ class SwarmRun:
                 raise
             self.pace.slow_down()
             await self.put_back(item, queue)
-        except NodeLost:  # the desk's node was lost, which is not the item's fault
+        except (NodeLost, _TimeUpError):  # not the item's fault
             await self.put_back(item, queue)
         except DoorError:  # a killed door fails every desk that is being opened; the next desk gets another door
             self.failed_doors += 1
@@ -356,6 +369,8 @@ class SwarmRun:
         attempts: list[ItemAttempt] = []
         objections, why, cause, clean = "", "", "", ""
         for number in range(1, (1 if self.writes else self.each.attempts) + 1):
+            if number > 1 and self.ledger.is_time_up:
+                raise _TimeUpError
             attempt = ItemAttempt(number)
             attempts.append(attempt)
             failure = await self.attempt(item, attempt, objections, is_first=number == 1)

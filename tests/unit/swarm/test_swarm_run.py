@@ -30,6 +30,7 @@ from hotdesk.event import (
     Pending,
     PilotEnded,
     Planned,
+    ReduceBegun,
     Reduced,
     SwarmBegun,
     ignore,
@@ -38,6 +39,7 @@ from hotdesk.job.local import local_machine
 from hotdesk.job.people.wait import Card, decide
 from hotdesk.job.record import papers
 from hotdesk.job.record.paper_log import HEAD
+from hotdesk.job.record.resume_state import read_past
 from hotdesk.swarm.ending import CERTIFICATE, RECORDS
 from hotdesk.swarm.run import SwarmRun
 
@@ -173,6 +175,39 @@ async def test_items_that_are_offered_to_a_swarm_that_runs_are_taken_in_once(tmp
     assert (receipt.outcome, receipt.items, receipt.done) == ("done", 3, 3), receipt.why
     assert sum(isinstance(event, ItemsAdded) for event in room.events) == 1
     assert len(ends(room)) == sum(isinstance(event, ItemEnded) for event in room.events) == 3
+
+
+async def test_what_reports_used_counts_for_items_that_are_added_later(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "three"], top="budget = {acts = 100}")
+    runs: list[SwarmRun] = []
+    await room.carry_out(on_run=runs.append)
+    of_items = sum(each.acts for each in ends(room).values())
+    (report,) = (event.reduce for event in room.events if isinstance(event, ReduceBegun))
+    of_report = read_past(runs[0].context.order.journal, report).spent.acts
+    assert of_report
+    assert runs[0].ledger.measure_use("acts") == of_items + of_report
+    (tmp_path / "words.txt").write_text("one\nthree\nseven\n")
+    await room.carry_out(on_run=runs.append, add_items=True)
+    assert runs[1].ledger.measure_use("acts") == sum(each.acts for each in ends(room).values()) + 2 * of_report
+
+
+async def test_a_failed_item_is_not_tried_again_after_the_swarms_time(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["wrong", "one"])
+    runs: list[SwarmRun] = []
+
+    def end_time() -> bool:
+        """Let the swarm's time be over once the model is asked about the item that fails."""
+        runs[0].ledger.measure_seconds_left = lambda: 0.0
+        return True
+
+    room.turn = partial(Slow, item="line-000001", is_free=end_time)
+    receipt = await room.carry_out(on_run=runs.append, most=1)
+    assert receipt.outcome == "paused", receipt.why
+    assert "time limit" in receipt.why
+    assert "line-000001" not in ends(room), "it is pending, and not failed"
+    room.turn = None
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done) == ("done", 2), receipt.why
 
 
 @pytest.mark.long
