@@ -24,6 +24,7 @@ from hotdesk.cluster.pull import BATCH, PulledJournal
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.drive.chain import Row
+from hotdesk.errors import make_printable
 from hotdesk.ipc.tasks import background
 from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 
@@ -98,7 +99,7 @@ class ClusterHost(MeteredHost, ClusterMachine):
 
     async def _try_to_pull(self, node: ClusterNode, journal: PulledJournal) -> bool:
         """Copy the events of one node, whatever it sends; return whether that succeeded."""
-        take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node.code))
+        take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node))
         try:
             await _pull(self.cluster.on(node), journal, take)
         except Exception as e:  # noqa: BLE001 - a rim: an attacker may control the node
@@ -106,16 +107,21 @@ class ClusterHost(MeteredHost, ClusterMachine):
             return False
         return True
 
-    def _write_down(self, code: str, rows: Sequence[Row]) -> None:
+    def _write_down(self, node: ClusterNode, rows: Sequence[Row]) -> None:
         """Record here what a node's keeper, keys and doors did for that node's own desks."""
-        events = [row for row in rows if get_node_code(row.chain) == code]
+        events = [row for row in rows if get_node_code(row.chain) == node.code]
+        newer: set[str] = set()
         for place in range(0, len(events), _PIECE):
-            self.cluster_doors.note_pulled(events[place : place + _PIECE])
+            newer |= self.cluster_doors.note_pulled(events[place : place + _PIECE])
+        if newer:
+            names = make_printable(", ".join(sorted(newer))[:200])
+            why = f"node {node.name} runs newer code: not all fields of its events are recorded here ({names})"
+            LOG.write_seldom("error", f"{why}; update the server", ("newer", self.tenant, node.name))
 
 
 async def _pull(calls: NodeCalls, journal: PulledJournal, take: Callable[[dict[str, object]], int]) -> None:
     while True:
-        after = await anyio.to_thread.run_sync(lambda: journal.after)
+        after = await anyio.to_thread.run_sync(journal.read_last_number)
         reply = await calls.call("GET", f"/journal/{after}")
         if await anyio.to_thread.run_sync(take, reply) < BATCH:
             return

@@ -21,6 +21,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.certificates import AUTHORITY, make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
 from hotdesk.cluster.nodes import Nodes
+from hotdesk.cluster.pull import parse_pulled
 from hotdesk.cluster.runtime import OWNER_SHAPE, ClusterRuntime, get_control_path
 from hotdesk.config import DEFAULT_TENANT, Config, find_node_identity
 from hotdesk.desk.image.description import ImageFacts
@@ -134,28 +135,23 @@ class ClusterDoors(Doors):
         request = {"scope": json.loads(scope_json(scope)), "values": brought, **fields}
         return base64.b64decode(str((await (await self.meet()).ask("seal", "", **request))["sealed"]))
 
-    def note_pulled(self, rows: Sequence[Row]) -> None:
-        """Have keys record events of nodes that the nodes' keys signed; they are on disk when this returns."""
+    def note_pulled(self, rows: Sequence[Row]) -> frozenset[str]:
+        """Have keys record events of nodes that the nodes' keys signed; they are on disk when this returns.
+
+        Return the names of those that this version does not know, or not all of their fields.
+        """
         if self.keys is None:
             raise HostError("events of nodes cannot be recorded, because this process has no journal")
-        events = [{"at": row.at, "event": row.name, "data": json.loads(row.data)} for row in rows if _is_known(row)]
-        if events:
-            self.keys.wait("pulled", events=events)
+        pulled = parse_pulled(rows)
+        if pulled.events:
+            self.keys.wait("pulled", events=list(pulled.events))
+        return pulled.newer
 
     async def take_proof(self, desk: DeskId) -> None:
         """Give keys the signed event of a desk's opening from its node."""
         proof = await self.cluster.fetch_proof(desk)
         fields = {name: proof.get(name) for name in ("row", "key", "certificate", "signature")}
         await (await self.meet()).ask("opened on a node", desk, **fields)
-
-
-def _is_known(row: Row) -> bool:
-    """Return whether this version knows an event. An unknown one is kept in the fetched journal only."""
-    try:
-        row.read_event()
-    except ValueError:
-        return False
-    return True
 
 
 class ClusterMachine(Host):

@@ -6,6 +6,7 @@ the node: up to a second of them.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
@@ -25,6 +26,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.journal_audit import Walk
 from hotdesk.drive.signing import PUBLIC, compute_fingerprint
 from hotdesk.errors import HostError, KeeperError
+from hotdesk.event import as_dict, from_json
 from hotdesk.linux import private_files
 
 BATCH = 500
@@ -89,12 +91,8 @@ class PulledJournal:
         """What the next events must follow, by file; so no reply of the node leads to a file being read twice."""
         self.name = ""
 
-    @property
-    def after(self) -> int:
-        """Return the number of the last stored event; before the first reply, that of the file written last.
-
-        It may read a file.
-        """
+    def read_last_number(self) -> int:
+        """Return the number of the last stored event; before the first reply, that of the file written last."""
         self._forget_moved()
         if (walk := self.walks.get(self.name)) is not None:
             return walk.last.id if walk.last is not None else 0
@@ -104,17 +102,17 @@ class PulledJournal:
         """Check events, pass them on and append them; return their number.
 
         Raise `KeeperError` if they do not follow the events already stored. If the node has another key than before,
-        take nothing: `after` is then the number to ask for. Events that were passed on just before this process was
-        killed are passed on again; none is left out.
+        take nothing: `read_last_number` then returns the number to ask for. Events that were passed on just before this
+        process was killed are passed on again; none is left out.
         """
         pem, lines = reply.get("key"), reply.get("events")
         if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
             raise KeeperError(f"malformed journal reply from node {self.folder.name}")
         if not pem and not lines:
             return 0
-        expected = self.after
+        expected = self.read_last_number()
         walk = self._find_walk(pem)
-        if self.after != expected:
+        if self.read_last_number() != expected:
             return 0
         rows = [_parse_line(line, self.folder.name) for line in lines]
         if not rows:
@@ -219,6 +217,31 @@ def _read_last_number(folder: Path) -> int:
         lines = file.read().split(b"\n")
     row = parse_row(load_json(lines[-2].decode(errors="replace"))) if len(lines) > 1 else None
     return row.id if row is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class PulledEvents:
+    """Events of a node as far as this version knows them. The fetched journal has them whole, as they were signed."""
+
+    events: tuple[dict[str, object], ...]
+    newer: frozenset[str]
+    """Names of events that newer code wrote: unknown ones, which are left out, and those with unknown fields."""
+
+
+def parse_pulled(rows: Sequence[Row]) -> PulledEvents:
+    """Parse events whose chain was checked; a node may run newer code than its server."""
+    events, newer = [], set()
+    for row in rows:
+        try:
+            event = from_json(row.name, row.data, row.version, ignore_unknown=True)
+        except ValueError:
+            newer.add(row.name)
+            continue
+        known = as_dict(event)
+        events.append({"at": row.at, "event": row.name, "data": known})
+        if not json.loads(row.data).keys() <= known.keys():
+            newer.add(row.name)
+    return PulledEvents(tuple(events), frozenset(newer))
 
 
 def _parse_line(line: object, node: str) -> Row:

@@ -115,9 +115,12 @@ def as_dict(event: Event) -> dict[str, object]:
     return {name: getattr(event, name) for name in event.__slots__}
 
 
-def from_json(name: str, data: str, version: int = VERSION) -> Event:
-    """Parse an event strictly; raise `ValueError` for data of no known version. Fields with a default are optional."""
-    read = compile_readers().get(name)
+def from_json(name: str, data: str, version: int = VERSION, *, ignore_unknown: bool = False) -> Event:
+    """Parse an event strictly; raise `ValueError` for data of no known version. Fields with a default are optional.
+
+    With `ignore_unknown` it may have fields of newer code, which are left out.
+    """
+    read = compile_readers(ignore_unknown=ignore_unknown).get(name)
     if read is None or version != VERSION:
         raise ValueError(f"unknown event {name!r} of version {version}")
     try:
@@ -128,8 +131,8 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
 
 
 @cache
-def compile_readers() -> dict[str, Callable[[object], Event]]:
-    return {kind.__name__: compile_reader(kind) for kind in list_kinds()}
+def compile_readers(*, ignore_unknown: bool = False) -> dict[str, Callable[[object], Event]]:
+    return {kind.__name__: compile_reader(kind, ignore_unknown=ignore_unknown) for kind in list_kinds()}
 
 
 def ignore(event: Event) -> None:

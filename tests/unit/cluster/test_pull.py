@@ -7,12 +7,13 @@ import resource
 import shutil
 import signal
 from collections.abc import Sequence
+from dataclasses import make_dataclass
 from pathlib import Path
 
 import pytest
 from tests.conftest import settings_in
 
-from hotdesk.cluster.pull import PulledJournal, wait_opened
+from hotdesk.cluster.pull import PulledJournal, parse_pulled, wait_opened
 from hotdesk.desk.seam import as_id
 from hotdesk.drive.chain import Row
 from hotdesk.drive.export import as_line
@@ -50,7 +51,7 @@ def node(tmp_path: Path) -> FakeNode:
 
 
 def pull(pulled: PulledJournal, node: FakeNode) -> int:
-    return pulled.take(node.answer(pulled.after))
+    return pulled.take(node.answer(pulled.read_last_number()))
 
 
 def read_numbers(folder: Path) -> list[str]:
@@ -61,7 +62,7 @@ def test_events_of_a_known_node_are_stored_after_a_restart(tmp_path: Path, node:
     assert pull(PulledJournal(tmp_path / "n1"), node) == 3
     node.add(2)
     restarted = PulledJournal(tmp_path / "n1")
-    assert restarted.after == 3
+    assert restarted.read_last_number() == 3
     assert pull(restarted, node) == 2
     assert pull(restarted, node) == 0
     assert pull(PulledJournal(tmp_path / "n1"), node) == 0
@@ -74,7 +75,7 @@ def test_a_last_line_that_was_not_written_completely_is_fetched_again(tmp_path: 
     (path,) = (tmp_path / "n1").glob("*.jsonl")
     os.truncate(path, path.stat().st_size - cut)
     restarted = PulledJournal(tmp_path / "n1")
-    assert restarted.after == 2
+    assert restarted.read_last_number() == 2
     assert pull(restarted, node) == 1
     assert read_numbers(tmp_path / "n1") == ['{"id": 1', '{"id": 2', '{"id": 3']
 
@@ -86,7 +87,7 @@ def test_a_node_with_another_key_is_fetched_from_its_beginning(tmp_path: Path, n
     node.folder.mkdir(mode=0o700)
     node.add(4)
     assert pull(pulled, node) == 0
-    assert pulled.after == 0
+    assert pulled.read_last_number() == 0
     assert pull(pulled, node) == 4
     assert len(list((tmp_path / "n1").glob("*.jsonl"))) == 2
 
@@ -150,7 +151,7 @@ def test_a_write_that_fails_halfway_is_made_good(tmp_path: Path, node: FakeNode)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert 3 <= pulled.after < 6
+    assert 3 <= pulled.read_last_number() < 6
     pull(pulled, node)
     assert read_numbers(tmp_path / "n1") == [f'{{"id": {number}' for number in range(1, 7)]
 
@@ -188,3 +189,31 @@ async def test_a_desk_without_a_record_of_its_opening_is_refused(tmp_path: Path)
 
     with pytest.raises(HostError, match="has no record"):
         await wait_opened(settings_in(tmp_path), as_id("i" + "a" * 20), prepare)
+
+
+def write_newer(node: FakeNode, name: str, data: dict[str, object]) -> None:
+    """Add an event as newer code writes it: under another name, or with fields that are unknown here."""
+    journal = Journal(node.folder / FILE, load_signer(node.folder))
+    event = make_dataclass(name, [(key, object) for key in data], slots=True, frozen=True)(**data)
+    journal.add("desk", "door", event)
+    journal.commit()
+    journal.close()
+
+
+def test_events_of_a_node_that_runs_newer_code_are_stored_whole_and_recorded_as_far_as_known(
+    tmp_path: Path, node: FakeNode
+) -> None:
+    write_newer(node, "Revoked", {"desk": "desk", "grant": "erp-token", "why": "newer", "colour": {"deep": [1]}})
+    write_newer(node, "Teleported", {"desk": "desk", "where": "home"})
+    passed_on: list[Row] = []
+    pulled = PulledJournal(tmp_path / "n1")
+    assert pulled.take(node.answer(0), passed_on.extend) == 5
+    assert "colour" in next((tmp_path / "n1").glob("*.jsonl")).read_text()
+    parsed = parse_pulled(passed_on)
+    assert [(each["event"], each["data"]["why"]) for each in parsed.events] == [
+        *(("Revoked", f"reason {number}") for number in range(3)),
+        ("Revoked", "newer"),
+    ]
+    assert parsed.newer == {"Revoked", "Teleported"}
+    assert parse_pulled(passed_on[:3]).newer == frozenset()
+    assert PulledJournal(tmp_path / "n1").take(node.answer(5)) == 0, "the stored chain is accepted after a restart"

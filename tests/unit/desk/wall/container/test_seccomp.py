@@ -56,7 +56,8 @@ def rules_for(name: str, requests: seccomp.Requests | None = None) -> list[dict[
 
 def verdict(name: str, *arguments: int, requests: seccomp.Requests | None = None) -> int:
     """Return the result of a call; rules that disagree are an error, because their order has no meaning."""
-    matching = [rule for rule in rules_for(name, requests) if all(holds(test, arguments) for test in rule.get("args", []))]
+    rules = rules_for(name, requests)
+    matching = [rule for rule in rules if all(holds(test, arguments) for test in rule.get("args", []))]
     outcomes = {ALLOW if rule["action"] == "SCMP_ACT_ALLOW" else int(rule["errnoRet"]) for rule in matching}
     assert len(outcomes) <= 1, f"{name}{arguments} is both allowed and refused"
     return outcomes.pop() if outcomes else errno.ENOSYS
