@@ -16,28 +16,27 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import anyio
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network, templates
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
 from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.identity import build_tokens
-from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
+from hotdesk.api.e2b.record import COMMON, SandboxRecord, SavedSandbox, describe, read_boot_id
 from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, can_keep_memory, has_ended
 from hotdesk.api.e2b.templates import parse_wall
-from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.quotas import QuotaError, QuotaShare
 from hotdesk.api.tenants import Tenant, Tenants, get_settings
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.seam import ID_SHAPE, DeskId
+from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError
 from hotdesk.linux import private_files
 
@@ -52,20 +51,6 @@ _MAX_RECORDS = 10_000
 """Maximum number of records of one tenant that are read."""
 _FIELDS = ("until", "mounts")
 """Fields of a record, beside the common ones, that are copied from its sandbox."""
-
-
-class SavedSandbox(SandboxRecord):
-    """All properties of a sandbox except its files."""
-
-    image: Annotated[str, Field(pattern=f"^{SNAPSHOT_SHAPE.pattern}$")]
-    until: float
-    mounts: dict[str, str] = Field(default_factory=dict)
-    volumes: dict[str, str] = Field(default_factory=dict)
-    """Ids of its volumes, by path."""
-    desk: Annotated[str, Field(pattern=f"^({ID_SHAPE.pattern})?$")] = ""
-    """The id of the hibernated desk with its programs; empty: its files are in `image`."""
-    base: str = ""
-    """The image of that desk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +94,7 @@ class SavedSandboxes:
 
     def take_up(self, tenant: Tenant, record: SavedSandbox) -> None:
         until = min(record.until, record.started + self.longest)
-        if until <= time.time() or record.id in self.sandboxes.by_id:
+        if until <= time.time() or record.id in self.sandboxes.by_id or record.is_desk_gone(tenant.settings):
             private_files.remove(get_folder(tenant), _get_file_name(record.id))
             return
         same = {**record.model_dump(include={*COMMON, *_FIELDS}), "until": until, "saved_image": record.image}
@@ -347,7 +332,8 @@ def report_failure(tenant: Tenant) -> Iterator[None]:
 
 def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
-    return SavedSandbox(image=sandbox.saved_image, desk=desk, base=sandbox.spec.image if desk else "", **values)
+    hibernated = {"desk": desk, "base": sandbox.spec.image, "boot": read_boot_id()} if desk else {}
+    return SavedSandbox(image=sandbox.saved_image, **hibernated, **values)
 
 
 def _describe_owner(sandbox: Sandbox) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from hotdesk.api.e2b.egress_proxy import describe_proxy
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.api.e2b.transforms import list_headers
+from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
+from hotdesk.config import Config
+from hotdesk.desk.records import is_hibernated
 from hotdesk.desk.seam import ID_SHAPE
 
 COMMON = (
@@ -47,6 +51,33 @@ class SandboxRecord(BaseModel):
     iam: dict[str, str] = {}
     revoked: list[str] = []
     """Ids of share links to its ports that were revoked."""
+
+
+class SavedSandbox(SandboxRecord):
+    """All properties of a sandbox except its files."""
+
+    image: Annotated[str, Field(pattern=f"^{SNAPSHOT_SHAPE.pattern}$")]
+    until: float
+    mounts: dict[str, str] = Field(default_factory=dict)
+    volumes: dict[str, str] = Field(default_factory=dict)
+    """Ids of its volumes, by path."""
+    desk: Annotated[str, Field(pattern=f"^({ID_SHAPE.pattern})?$")] = ""
+    """The id of the hibernated desk with its programs; empty: its files are in `image`."""
+    base: str = ""
+    """The image of that desk."""
+    boot: str = ""
+    """The boot id of the machine when that desk was hibernated."""
+
+    def is_desk_gone(self, settings: Config) -> bool:
+        """Return whether the hibernated desk continued or was burnt since, and removing this record failed.
+
+        A restart of the machine empties the list of hibernated desks, until their keeper starts.
+        """
+        return bool(self.desk) and self.boot == read_boot_id() and not is_hibernated(settings.run, self.desk)
+
+
+def read_boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def describe(sandbox: Sandbox, *more: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -46,6 +47,7 @@ async def test_a_record_that_cannot_be_removed_is_removed_later(
     async with serving(machine) as first, serving(machine) as second:
         first.add(sandbox_of(machine))
         await first.pause(first.by_id[ID], memory=True)
+        machine.list_hibernated(ID)
         if by == "the next server":
             saved_of(second).find_for_tenant(cast(Any, machine))
         sandboxes = second if by == "the next server" else first
@@ -121,3 +123,35 @@ async def test_a_paused_sandbox_whose_record_could_not_be_written_is_recorded_la
                     await anyio.sleep(0.01)
         [record] = read(get_folder(cast(Any, machine)))
     assert (record.desk, record.image) == (ID, sandbox.saved_image)
+
+
+@pytest.mark.parametrize("ended", ["resumed", "killed"])
+async def test_a_record_whose_desk_is_gone_is_removed_by_the_next_server(tmp_path: Path, ended: str) -> None:
+    """The server was killed before it could remove the record."""
+    machine = Machine(tmp_path)
+    async with serving(machine) as first:
+        first.add(sandbox := sandbox_of(machine))
+        await first.pause(sandbox, memory=True)
+        machine.list_hibernated(ID)
+        block(machine)
+        await (first.resume(sandbox, 60) if ended == "resumed" else first.kill(sandbox))
+        (tmp_path / "hibernated" / f"{ID}.json").unlink()  # as the keeper does
+        unblock(machine)
+    assert list_records(machine) == [ID]
+    async with serving(machine) as second:
+        saved_of(second).find_for_tenant(cast(Any, machine))
+        assert second.by_id == {}
+    assert list_records(machine) == []
+
+
+async def test_a_record_from_before_a_restart_of_the_machine_stays(tmp_path: Path) -> None:
+    """The list of hibernated desks is empty then, until the tenant's keeper starts."""
+    machine = Machine(tmp_path)
+    async with serving(machine) as first:
+        first.add(sandbox := sandbox_of(machine))
+        await first.pause(sandbox, memory=True)
+    (path,) = get_folder(cast(Any, machine)).iterdir()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+    async with serving(machine) as second:
+        saved_of(second).find_for_tenant(cast(Any, machine))
+        assert [*second.by_id] == [ID]

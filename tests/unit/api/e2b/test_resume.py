@@ -162,6 +162,7 @@ async def test_programs_that_continue_after_a_server_was_killed_are_not_started_
     async with serving(machine) as sandboxes:
         sandboxes.add(sandbox := sandbox_of(machine))
         await sandboxes.pause(sandbox, memory=True)
+        machine.list_hibernated(ID)
     async with serving(machine) as sandboxes:
         assert sandboxes.saved is not None
         sandboxes.saved.find_for_tenant(cast(Any, machine))
