@@ -97,6 +97,8 @@ async def test_a_revoked_link_gives_no_access_after_a_restart(tmp_path: Path, ow
     paused = Sandbox(desk, tenant, "base", Spec(), CLOSED, "t" * 64, now, now + 300, state="paused")
     share = Share(ID, PORT, int(now + 300))
     passed = _make_request(shares.sign(paused.share_key, paused.id, share))
+    (tmp_path / "hibernated").mkdir()
+    (tmp_path / "hibernated" / f"{desk.id}.json").write_text("{}")  # as its keeper does
     async with anyio.create_task_group() as tasks:
         first, second, third = (_serve(tenant, tasks) for _ in range(3))
         first.add(paused)
@@ -128,7 +130,7 @@ class Machine(SimpleNamespace):
     """A tenant, the list of all tenants, and a machine on which nothing is opened."""
 
     def __init__(self, lib: Path) -> None:
-        super().__init__(name="default", settings=SimpleNamespace(lib=lib), quotas=Quotas())
+        super().__init__(name="default", settings=SimpleNamespace(lib=lib, run=lib), quotas=Quotas())
 
 
 def _serve(tenant: Any, tasks: TaskGroup) -> Sandboxes:
