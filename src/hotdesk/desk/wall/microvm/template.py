@@ -11,6 +11,7 @@ it.
 from __future__ import annotations
 
 import array
+import fcntl
 import hashlib
 import os
 import select
@@ -137,8 +138,11 @@ def _receive_files(call: socket.socket) -> list[int]:
 
 
 def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
+    """Copy a template and put it in its place. The folder of the copy is locked, so that nobody tidies it away."""
     fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    remove(fresh)  # a killed receiver had the same process id
     fresh.mkdir(mode=0o700)
+    lock = _lock(fresh)
     try:
         for fd, name, size in zip(fds, (RAM, STATE), most, strict=True):
             copy(fd, fresh / name, size)
@@ -150,10 +154,37 @@ def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
         tidy(place.parent)
     finally:
         remove(fresh)
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a folder, until the returned descriptor is closed; `None` if a process has locked or removed it."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove copies whose receiver was killed. A new one has no lock for a moment, so it is left alone at first."""
+    for place in folder.glob(".*"):
+        if time.time() - place.lstat().st_mtime > HAND_OVER_TIMEOUT_S and (lock := _lock(place)) is not None:
+            try:
+                remove(place)
+            finally:
+                os.close(lock)
 
 
 def tidy(folder: Path) -> None:
-    """Remove an image's expired templates, and the oldest ones above the limit."""
+    """Remove an image's expired templates, the oldest ones above the limit, and what killed receivers left."""
+    _remove_abandoned(folder)
     usable = [place for place in folder.glob("[!.]*") if place.is_dir()]
     usable.sort(key=lambda place: (find(place), (place / STATE).stat().st_mtime if find(place) else 0.0))
     for place in usable:

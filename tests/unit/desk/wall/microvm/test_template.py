@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import fcntl
 import os
 import socket
 import threading
@@ -162,6 +163,38 @@ def test_the_process_that_waits_for_a_template_ends_with_its_desk(tmp_path: Path
     waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
     os.close(waiting)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+
+
+def test_what_killed_receivers_left_is_removed_and_what_one_is_writing_is_not(tmp_path: Path) -> None:
+    killed, replaced, new, live = (tmp_path / name for name in (".key.1", ".key.1.old", ".key.2", ".key.3"))
+    long_ago = time.time() - 2 * template.HAND_OVER_TIMEOUT_S
+    for place in (killed, replaced, new, live):
+        place.mkdir()
+        (place / RAM).write_bytes(b"1")
+        if place != new:
+            os.utime(place, (long_ago, long_ago))
+    lock = os.open(live, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    publish(tmp_path / "another", b"1")
+    os.close(lock)
+    assert sorted(place.name for place in tmp_path.iterdir()) == [".key.2", ".key.3", "another"]
+
+
+def test_a_receiver_locks_what_it_writes(tmp_path: Path) -> None:
+    source = os.memfd_create("ram")
+    for _ in range(128):
+        os.write(source, os.urandom(1 << 20))
+    writing = threading.Thread(target=template.publish, args=(tmp_path / "key", [source, source], (1 << 30, 1 << 30)))
+    writing.start()
+    while not (found := list(tmp_path.glob(".key.*"))):
+        time.sleep(0.001)
+    time.sleep(0.02)
+    folder = os.open(found[0], os.O_RDONLY)
+    assert writing.is_alive()
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    writing.join()
+    close_all((folder, source))
 
 
 def test_old_templates_are_removed_by_age_and_number(tmp_path: Path) -> None:
