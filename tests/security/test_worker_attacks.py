@@ -174,7 +174,7 @@ class Glass:
 
 @falls_without(
     "a provider's warning is about one call",
-    Removal("job/stage.py", "{question} {rule} Request {digest}", "{question} {rule}"),
+    Removal("job/stage.py", "{question} {rule} {scope}", "{question} {rule}"),
 )
 async def test_a_yes_to_a_providers_warning_does_not_cover_a_later_call_with_the_same_warning(tmp_path: Path) -> None:
     first, hand, shown = Step("one", "Click."), Glass(), list[str]()

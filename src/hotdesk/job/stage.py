@@ -113,7 +113,8 @@ class StepStage:
         """
         question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
         rule = "Answer yes to carry them out, anything else to skip them."
-        answer = await self.people("ask_person", {"question": f"{question} {rule} Request {digest}"})
+        scope = f"Your answer applies to these actions alone; their SHA-256 is {digest}."
+        answer = await self.people("ask_person", {"question": f"{question} {rule} {scope}"})
         if answer.ok and answer.text.strip().lower() == YES:
             return ""
         return f"The screen actions were not done: the provider warned ({doubts}), and no person agreed. {answer.text}"
