@@ -278,7 +278,7 @@ def test_a_reader_uses_the_connection_it_is_passed(reader: Line) -> None:
 def test_an_exception_in_one_verb_affects_no_other(reader: Line) -> None:
     reader.say("turned.work", code="raise RuntimeError('hole')")
     message, _ = reader.hear()
-    assert message["error"] == "strange"
+    assert message["error"] == "defect"
     reader.say("turned.nothing")
     message, _ = reader.hear()
     assert message["error"] == "desk"

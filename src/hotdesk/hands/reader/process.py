@@ -148,11 +148,8 @@ class ReaderProcess:
         except FrameError as e:
             answer = write({"n": number, "error": "strange", "text": f"the reply is too large: {e}"})
         except Exception as e:  # noqa: BLE001 - a rim: hostile data hit a bug, which must affect this process only
-            text = (
-                f"hotdesk could not parse what the screen or browser of this desk sent ({repr(e)[:300]}); try again, "
-                "or open another desk; if it repeats, report it"
-            )
-            answer = write({"n": number, "error": "strange", "text": text})
+            text = f"hotdesk could not parse what the screen or browser of this desk sent ({repr(e)[:300]})"
+            answer = write({"n": number, "error": "defect", "text": text})
         finally:
             self.requests.pop(number, None)
         if self.transport is not None:

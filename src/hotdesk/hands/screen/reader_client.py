@@ -93,6 +93,10 @@ class LocalSeat:
         self.parts.clear()
 
 
+_RETRY = "try again, or open another desk"
+_REPORT = f"{_RETRY}; if it repeats, report it"
+
+
 class DeskSeat:
     """The seat with a reader process of its own, started on first use, and again if it ends."""
 
@@ -125,6 +129,8 @@ class DeskSeat:
                     raise DeskError(make_printable(text))
                 case {"error": "failed", "text": str(text)}:
                     raise _make_failed_error(self.desk, name, text)
+                case {"error": "defect", "text": str(text)}:
+                    raise make_malformed_error(self.desk, name, text, _REPORT)
             raise make_malformed_error(self.desk, name, str(message.get("text")))
         reader.close()
         raise _make_failed_error(self.desk, name, f"did not respond within {_ASK_SECONDS:.0f} seconds; try again")
@@ -294,9 +300,8 @@ async def start(desk: Desk, port: int) -> None:
             raise DeskError(f"the {name} of desk {desk.id} does not start: {why or f'exit code {done.exit_code}'}")
 
 
-def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
-    remedy = "" if "; " in why else "; try again, or open another desk"
-    return LinkError(f"hotdesk rejected data from the {part} of desk {desk.id}: {make_printable(why)[:500]}{remedy}")
+def make_malformed_error(desk: Desk, part: str, why: str, remedy: str = _RETRY) -> LinkError:
+    return LinkError(f"hotdesk rejected data from the {part} of desk {desk.id}: {make_printable(why)[:500]}; {remedy}")
 
 
 def _make_failed_error(desk: Desk, part: str, why: str) -> LinkError:

@@ -92,6 +92,8 @@ class JobSummary:
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     preflight: Preflight | None = None
     paused: str | None = None
+    lacks_model: bool = False
+    """Whether it is paused because its model gave no usable reply."""
     resumed: int = 0
     ended: JobEnded | None = None
     over: int = 0
@@ -130,9 +132,9 @@ class JobSummary:
             case Preflight():
                 self.preflight = event
             case JobPaused():
-                self.paused = event.why
+                self.paused, self.lacks_model = event.why, event.cause == "model"
             case Resumed():
-                self.paused, self.ended, self.resumed = None, None, self.resumed + 1
+                self.paused, self.lacks_model, self.ended, self.resumed = None, False, None, self.resumed + 1
             case JobEnded():
                 self.ended, self.over = event, at
             case JobBurnt():

@@ -10,6 +10,7 @@ from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.browser.tools import ALL
 from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.reader.chrome import Chrome
+from hotdesk.hands.screen.reader_client import make_malformed_error
 from hotdesk.tool import Observation, Tool, ToolArgumentError
 
 PICTURE = b"\xff\xd8\xffpicture"
@@ -123,6 +124,11 @@ async def test_a_picture_is_forwarded_unchanged(desk: Desk) -> None:
 async def test_malformed_output_of_a_reader_is_detected(value: object, desk: Desk) -> None:
     with pytest.raises(LinkError, match="hotdesk rejected data from the browser"):
         await Browser(Scripted(desk, VerbResult(value))).list_tabs()
+
+
+@pytest.mark.parametrize("why", ["it is cut", "it has 9 bytes; the limit is 8"])
+def test_rejected_data_has_one_remedy_whatever_its_text(why: str, desk: Desk) -> None:
+    assert str(make_malformed_error(desk, "screen", why)).endswith(f": {why}; try again, or open another desk")
 
 
 async def test_an_oversized_reply_of_a_reader_is_cut(desk: Desk) -> None:

@@ -74,6 +74,19 @@ def test_the_state_of_a_job_is_summarised(
     assert told(*events).get_state(live, now) == state
 
 
+@pytest.mark.parametrize(
+    ("events", "lacks"),
+    [
+        ((JobPaused(JOB, "it is silent", "model"),), True),
+        ((JobPaused(JOB, "a person said: the model could not be called"),), False),
+        ((JobPaused(JOB, "it is silent", "model"), Resumed(JOB, BOUND)), False),
+        ((JobPaused(JOB, "it is silent", "model"), Resumed(JOB, BOUND), JobPaused(JOB, "asked")), False),
+    ],
+)
+def test_a_job_that_lacks_a_model_says_so_by_its_cause(events: tuple[Event, ...], lacks: bool) -> None:
+    assert told(*events).lacks_model == lacks
+
+
 def test_a_job_tells_its_steps_attempts_acts_and_cost(ledger: Ledger) -> None:
     whole_job(ledger)
     summary = summarize(ledger.path, JOB)

@@ -20,9 +20,6 @@ from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
 from hotdesk.job.record.summary import JobSummary, summarize
 
-_NOT_CALLED = ("could not be called", "gave no usable reply", "could not be asked")
-"""Texts in the reason of a paused job whose model failed; the last one is from older journals."""
-
 
 class ItemsEnded(Model):
     """The progress of a swarm's items."""
@@ -146,7 +143,7 @@ def _build_line_fields(context: RequestContext, summary: JobSummary) -> dict[str
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
-        "needs_model": state == "paused" and any(each in why for each in _NOT_CALLED),
+        "needs_model": state == "paused" and summary.lacks_model,
         "by": request.by if request is not None else summary.by,
         "begun": summary.begun / 1000,
         "ended": summary.over / 1000 if summary.ended is not None else None,
