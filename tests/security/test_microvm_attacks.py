@@ -284,7 +284,7 @@ def set_filter(program: bytes) -> None:
 
 @falls_without(
     "an emulator's container admits listed ioctls",
-    Removal("microvm/wall.py", "self.requests = seccomp.Requests(REQUESTS, kinds)", "self.requests = None"),
+    Removal("microvm/wall.py", "self.requests = seccomp.IoctlRequests(REQUESTS, kinds)", "self.requests = None"),
 )
 async def test_a_compromised_emulator_cannot_call_a_host_file_systems_ioctls(desk: Desk, tmp_path: Path) -> None:
     """While its machine is saved an emulator has a file of the host's file system."""

@@ -237,9 +237,9 @@ def parse_pulled(rows: Sequence[Row]) -> PulledEvents:
         except ValueError:
             newer.add(row.name)
             continue
-        known = as_dict(event)
-        events.append({"at": row.at, "event": row.name, "data": known})
-        if not json.loads(row.data).keys() <= known.keys():
+        fields = as_dict(event)
+        events.append({"at": row.at, "event": row.name, "data": fields})
+        if not json.loads(row.data).keys() <= fields.keys():
             newer.add(row.name)
     return PulledEvents(tuple(events), frozenset(newer))
 

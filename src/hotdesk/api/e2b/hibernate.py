@@ -332,8 +332,9 @@ def report_failure(tenant: Tenant) -> Iterator[None]:
 
 def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
-    hibernated = {"desk": desk, "base": sandbox.spec.image, "boot": read_boot_id()} if desk else {}
-    return SavedSandbox(image=sandbox.saved_image, **hibernated, **values)
+    if desk:
+        values |= {"desk": desk, "base": sandbox.spec.image, "boot": read_boot_id()}
+    return SavedSandbox(image=sandbox.saved_image, **values)
 
 
 def _describe_owner(sandbox: Sandbox) -> str:

@@ -50,7 +50,7 @@ class BundleInput:
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Host paths of volumes, by their mount points in the desk."""
-    requests: seccomp.Requests | None = None
+    requests: seccomp.IoctlRequests | None = None
     """The only ioctls of the desk's processes; `None` admits all."""
 
 

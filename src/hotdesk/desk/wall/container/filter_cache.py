@@ -27,7 +27,7 @@ _MAX_PROGRAM_BYTES = 4096 * _INSTRUCTION
 class Filters:
     """The compiled filter of this machine's runtime for one profile, if there is one."""
 
-    def __init__(self, folder: Path, runtime: str, requests: seccomp.Requests | None = None) -> None:
+    def __init__(self, folder: Path, runtime: str, requests: seccomp.IoctlRequests | None = None) -> None:
         file = folder / f"seccomp-{compute_key(runtime, requests)}.bpf"
         self.file = file if os.path.basename(runtime) == "crun" else None
         self.compiled = self.read()
@@ -52,7 +52,7 @@ class Filters:
         self.compiled = self.read()
 
 
-def compute_key(runtime: str, requests: seccomp.Requests | None) -> str:
+def compute_key(runtime: str, requests: seccomp.IoctlRequests | None) -> str:
     """Return a key that depends on the profile, the module that builds it and the program that compiles it."""
     found = shutil.which(runtime, path=PATH)
     program = os.stat(found) if found else None

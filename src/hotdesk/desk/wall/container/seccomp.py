@@ -78,7 +78,7 @@ _PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class IoctlRequests:
     """Requests that `ioctl` admits."""
 
     numbers: tuple[int, ...]
@@ -191,7 +191,7 @@ def _build_argument_rules() -> list[Rule]:
     ]
 
 
-def _build_request_rules(requests: Requests | None) -> list[Rule]:
+def _build_request_rules(requests: IoctlRequests | None) -> list[Rule]:
     """Allow these ioctls, or all."""
     if requests is None:
         return [allow("ioctl")]
@@ -200,7 +200,7 @@ def _build_request_rules(requests: Requests | None) -> list[Rule]:
     return [allow("ioctl", test) for test in (*numbers, *kinds)]
 
 
-def build_profile(machine: str, requests: Requests | None = None) -> dict[str, object]:
+def build_profile(machine: str, requests: IoctlRequests | None = None) -> dict[str, object]:
     """Return the profile for an architecture; `requests` limits ioctls."""
     rules = [
         allow(ALLOWED),

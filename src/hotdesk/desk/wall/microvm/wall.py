@@ -63,7 +63,7 @@ class MicrovmWall(ContainerWall):
         self.traits = status.describe_traits(self.accelerator)
         self.sources = read_sources()
         kinds = (KVM_REQUESTS,) if self.accelerator == "kvm" else ()
-        self.requests = seccomp.Requests(REQUESTS, kinds)
+        self.requests = seccomp.IoctlRequests(REQUESTS, kinds)
         self.filters = filter_cache.Filters(settings.lib / "cache", settings.runtime, self.requests)
 
     def stand_by(self, room: Room) -> Standby:

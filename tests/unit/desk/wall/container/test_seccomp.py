@@ -49,12 +49,12 @@ def holds(test: dict[str, Any], arguments: tuple[int, ...]) -> bool:
 
 
 @cache
-def rules_for(name: str, requests: seccomp.Requests | None = None) -> list[dict[str, Any]]:
+def rules_for(name: str, requests: seccomp.IoctlRequests | None = None) -> list[dict[str, Any]]:
     rules: Any = seccomp.build_profile("aarch64", requests)["syscalls"]
     return [rule for rule in rules if name in rule["names"]]
 
 
-def verdict(name: str, *arguments: int, requests: seccomp.Requests | None = None) -> int:
+def verdict(name: str, *arguments: int, requests: seccomp.IoctlRequests | None = None) -> int:
     """Return the result of a call; rules that disagree are an error, because their order has no meaning."""
     rules = rules_for(name, requests)
     matching = [rule for rule in rules if all(holds(test, arguments) for test in rule.get("args", []))]
@@ -220,13 +220,13 @@ BTRFS_SUBVOLUME, FICLONE, FIONBIO, KVM_RUN = 0x5000940E, 0x40049409, 0x5421, 0xA
 
 
 def test_ioctls_are_admitted_by_request_where_a_wall_lists_them() -> None:
-    listed = seccomp.Requests((FIONBIO,))
+    listed = seccomp.IoctlRequests((FIONBIO,))
     assert verdict("ioctl", 3, FIONBIO, requests=listed) == ALLOW
     assert verdict("ioctl", 3, 0xFFFFFFFF00000000 | FIONBIO, requests=listed) == ALLOW, "the kernel reads 32 bits"
     for request in (BTRFS_SUBVOLUME, FICLONE, KVM_RUN, 0, FIONBIO | 0x40000000):
         assert verdict("ioctl", 3, request) == ALLOW
         assert verdict("ioctl", 3, request, requests=listed) == errno.ENOSYS
-    with_kvm = seccomp.Requests((FIONBIO,), (0xAE00,))
+    with_kvm = seccomp.IoctlRequests((FIONBIO,), (0xAE00,))
     for request in (KVM_RUN, 0xC008AE05):
         assert verdict("ioctl", 3, request, requests=with_kvm) == ALLOW
     assert verdict("ioctl", 3, BTRFS_SUBVOLUME, requests=with_kvm) == errno.ENOSYS
