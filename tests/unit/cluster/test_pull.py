@@ -9,6 +9,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import make_dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.conftest import settings_in
@@ -210,7 +211,7 @@ def test_events_of_a_node_that_runs_newer_code_are_stored_whole_and_recorded_as_
     assert pulled.take(node.answer(0), passed_on.extend) == 5
     assert "colour" in next((tmp_path / "n1").glob("*.jsonl")).read_text()
     parsed = parse_pulled(passed_on)
-    assert [(each["event"], each["data"]["why"]) for each in parsed.events] == [
+    assert [(each["event"], cast(Any, each["data"])["why"]) for each in parsed.events] == [
         *(("Revoked", f"reason {number}") for number in range(3)),
         ("Revoked", "newer"),
     ]
