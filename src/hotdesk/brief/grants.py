@@ -21,9 +21,11 @@ from hotdesk.brief.rules import (
     METHOD_SHAPE,
     NEVER,
     STEP_SHAPE,
+    AuthorityFaultError,
     add_example,
     check_choice,
     check_number,
+    check_port,
     read_part,
     split_words,
 )
@@ -63,7 +65,7 @@ def parse_grant(text: str) -> Grant:
     try:
         return _canonicalize_grant(read_words(split_words(text)))
     except ValueError as e:
-        port = str(e).startswith(("port is ", _BEGINNING)) and ":" in text and "://" not in text
+        port = isinstance(e, AuthorityFaultError) and ":" in text and "://" not in text
         example = _PORT_EXAMPLE if port else EXAMPLE
         raise BriefError(f"grant {make_printable(text[:200])!r}: {add_example(e, repr(example))}") from None
 
@@ -106,7 +108,7 @@ def read_words(words: list[str]) -> Grant:
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
-        raise ValueError(f"{_BEGINNING} (the name of a secret and its host)")
+        raise AuthorityFaultError(f"{_BEGINNING} (the name of a secret and its host)")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
@@ -173,8 +175,8 @@ def _canonicalize_grant(grant: Grant) -> Grant:
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
         raise ValueError("the name of a secret must have 1 to 64 lower-case letters, digits and `-`")
     if grant.port is None:
-        raise ValueError("port is missing; it must be a number from 1 to 65535")
-    check_number("port", grant.port, int, 1, 65535)
+        raise AuthorityFaultError("port is missing; it must be a number from 1 to 65535")
+    check_port(grant.port)
     check_number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
     for name, flag in (("field foreign", grant.foreign), ("field identity", grant.identity)):
         check_choice(name, flag, (True, False))

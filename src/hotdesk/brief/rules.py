@@ -56,6 +56,10 @@ _LONGEST_PARAMETER = 512
 UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 
 
+class AuthorityFaultError(ValueError):
+    """A fault in `host:port`: the example that is its remedy has a port."""
+
+
 def parse_rule(text: str) -> Rule:
     try:
         return _canonicalize_rule(read_words(split_words(text)))
@@ -93,7 +97,7 @@ def add_example(fault: Exception, example: str) -> str:
 
 
 def _is_about_port(error: Exception) -> bool:
-    return str(error).startswith("port is ")
+    return isinstance(error, AuthorityFaultError)
 
 
 def rule_text(rule: Rule) -> str:
@@ -156,7 +160,7 @@ def _read_methods(word: str, verdict: str) -> tuple[str, ...]:
 def _read_target(text: str) -> Rule:
     found = _TARGET_SHAPE.fullmatch(_NETWORK_SHAPE.sub(r"\1[\2]", text))
     if not found and (port := _PORT_SHAPE.match(text)):
-        check_number("port", port[1], int, 1, 65535)
+        check_port(port[1])
     if not found:
         raise ValueError(
             f"{make_printable(text[:200])!r} does not have the form [scheme://]host[:port][/path][?name=value]"
@@ -250,7 +254,7 @@ def _canonicalize_rule(rule: Rule) -> Rule:
     check_choice("scheme", rule.scheme, (None, "http", "https"))
     for name, flag in (("field tunnel", rule.tunnel), ("field private", rule.private)):
         check_choice(name, flag, (True, False))
-    check_number("port", rule.port, int, 1, 65535)
+    check_port(rule.port)
     check_number("up", rule.up, int, 1, MOST_BYTES)
     check_number("down", rule.down, int, 1, MOST_BYTES)
     check_number("rate", rule.rate, float, 0.001, _MOST_RATE)
@@ -334,6 +338,13 @@ def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
         listed = " or ".join(str(choice) for choice in choices if choice is not None)
         raise ValueError(f"the {what} is {make_printable(str(value)[:80])!r}; it must be {listed}")
+
+
+def check_port(value: object) -> None:
+    try:
+        check_number("port", value, int, 1, 65535)
+    except ValueError as e:
+        raise AuthorityFaultError(str(e)) from None
 
 
 def check_number(what: str, value: object, kind: type, least: float, most: float) -> None:
