@@ -21,7 +21,7 @@ INERT = frozenset(
     adoc asc bib bmp bst c cc cfg cls conf cpp cs css csv cxx dat diff doc dockerignore docm docx dot dtd
     editorconfig env epub fasta fodp fods fodt geojson gif gitattributes gitignore gitkeep go gz h hpp htm html ics
     ini ipynb java jpeg jpg json jsonl keep kt lock log m markdown md mp3 mp4 mpeg nfo odp ods odt ogg org otf
-    parquet patch pdf plist png po pot potx ppt pptm pptx properties proto psv r rs rst rtf scala sql srt sub sum
+    parquet patch pdf plist png po pot potx ppt pptm pptx properties proto psv r rels rs rst rtf scala sql srt sub sum
     svg swift tab tar tex text tf tif tiff toml ts tsv tsx ttf txt vcf vtt wav webm webp woff woff2 xht xhtml xls
     xlsb xlsm xlsx xml xsd xsl xslt yaml yml zip
     """.split()
