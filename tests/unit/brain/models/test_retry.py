@@ -80,9 +80,9 @@ async def test_a_quota_that_is_used_up_is_not_waited_out() -> None:
 async def test_with_another_model_an_overload_is_not_waited_out() -> None:
     with anthropic_server(lambda body: [text("Yes.")]) as server:
         server.trouble += [Trouble(529)] * 50
-        patience = replace(QUICK, alternative=0.3)
+        patience = replace(QUICK, longest=60, alternative=1)
         model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=patience)
         with pytest.raises(ModelError, match="status 529: the next attempt is due in"):
             await model.ask(replace(REQUEST, has_alternative=True))
         await model.close()
-        assert 2 <= len(server.requests) <= 6
+        assert len(server.requests) <= 8
