@@ -110,9 +110,10 @@ class Mux:
         limit: int,
         hear: Callable[[dict[str, Any]], None],
         connect: Callable[[str], _socket.socket | None] | None = None,
+        make_carrier: Callable[[select.epoll, int, int], MuxCarrier] = MuxCarrier,
     ) -> None:
         self.poll = poll
-        self.carrier = MuxCarrier(poll, fd, limit)
+        self.carrier = make_carrier(poll, fd, limit)
         self.hear = hear
         self.connect = connect
         """Connects a stream that the other side opens, by its name; `None` if the other side may not open any."""
