@@ -58,6 +58,11 @@ def build_environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str
     }
 
 
+def read_node_preload() -> str:
+    """Return the file that adds proxy support to releases of Node without it."""
+    return _NODE_SOURCE.read_text()
+
+
 def build_closed_environment() -> dict[str, str]:
     """Return the variables that make programs in a desk without egress fail at once, with the reason in their error.
 
@@ -86,7 +91,7 @@ def build_files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
         f"/etc/ssl/certs/{_compute_subject_hash(ca_pem)}.0": ca_pem,
         APT_SETTINGS: _format_apt_settings(proxy).encode(),
         JAVA_STORE: encode_java_store(ca_pem),
-        NODE_PRELOAD: _NODE_SOURCE.read_bytes(),
+        NODE_PRELOAD: read_node_preload().encode(),
         **{f"{folder}/{BROWSER_POLICY}": browser for folder in BROWSERS},
     }
 

@@ -20,7 +20,7 @@ Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
     "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "suspend",
     "make-volume", "drop-volume", "read-volume",
-    "may_save", "checkpoint", "hibernate", "recall", "woken", "strike",
+    "may_save", "checkpoint", "hibernate", "recall", "woken", "strike", "gate", "ungate",
 ]  # fmt: skip
 Empty: TypeAlias = Literal[""]
 FIELDS: dict[str, Any] = {
@@ -50,6 +50,7 @@ FIELDS: dict[str, Any] = {
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "open": ("spec", "ca", "spare", "origin", "snapshot", "memory"),
     "claim": ("spec", "ca"),
+    "gate": ("spec",),
     "dial": ("port",),
     "halt": ("snapshot",),
     "boot": ("snapshot",),

@@ -296,7 +296,7 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
     resolver = Resolver(asking)
     resolver.listen()
     keeper.setblocking(False)
-    await Door(keeper, Upstreams(resolver, trust, str(settings["proxy"])), Path("/")).run()
+    await Door(keeper, Upstreams(resolver, trust, str(settings["proxy"])), Path(settings["root"])).run()
 
 
 async def _serve_until_hangup(
@@ -321,6 +321,6 @@ def main() -> None:
     trust = make_upstream_context(extra)
     asking, _ = start_resolver(int(settings["resolver"]))
     Leaves(new_authority("rehearsal", get_utc_now()), new_key(), Path(settings["root"])).get_tls_context("rehearsal")
-    jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.DOOR, dials=True)
+    settings["root"] = str(jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.DOOR, dials=True))
     gc.freeze()
     uvloop.run(_serve_until_hangup(keeper, asking, settings, trust))

@@ -1,4 +1,6 @@
-"""A keeper without desks: keys and readers for an owner whose desks are on nodes. It needs no privilege.
+"""A keeper without desks: keys and readers for an owner whose desks are elsewhere. It needs no privilege.
+
+For an owner of desks that are pods it also starts the door, and makes the sockets at which the door serves each desk.
 
 It speaks a keeper's protocol with its owner, and refuses every request about a desk. The processes it starts are
 confined by Landlock and seccomp, run as the owner's user, and end with it. Standard library only, like the keeper.
@@ -23,7 +25,12 @@ from hotdesk.desk.keeper.spawn import decode_settings, encode_settings
 from hotdesk.desk.request import KeeperRequest, parse, read_number
 from hotdesk.errors import HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import LINES, MAX_PACKET_BYTES, send_now, spawn
+from hotdesk.walls import TRAITS, WallProof
 
+POD = "Kubernetes pod"
+"""The version in the proof of a pod's wall: its agent compared the stored pod, which names its RuntimeClass."""
+_REST_S = 0.2
+_BACKLOG = 256
 _END_TIMEOUT_S = 3.0
 """Seconds keys may take to end once they are no longer needed."""
 
@@ -31,9 +38,13 @@ _END_TIMEOUT_S = 3.0
 class PartsKeeper:
     """Serves one owner until it is gone."""
 
-    def __init__(self, settings: Config, owner: socket.socket, authority: Path | None = None) -> None:
+    def __init__(
+        self, settings: Config, owner: socket.socket, authority: Path | None = None, *, has_door: bool = False
+    ) -> None:
         self.owner = owner
-        self.doorman = Doorman(settings, authority)
+        self.doorman = Doorman(settings, authority, mounts=False)
+        self.has_door = has_door
+        self.gates = settings.run / "private" / "gates"
         self.readers = Readers(settings)
         self.is_over = False
         (settings.run / "private").mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,12 +59,14 @@ class PartsKeeper:
         ears.register(self.owner, selectors.EVENT_READ)
         ears.register(wake_r, selectors.EVENT_READ)
         while not self.is_over:
-            ready = {key.fd for key, _ in ears.select()}
+            ready = {key.fd for key, _ in ears.select(_REST_S if self.doorman.is_waited_for() else None)}
             if wake_r in ready:
                 os.read(wake_r, 4096)
                 self.reap()
             if self.owner.fileno() in ready:
                 self.receive()
+            if self.doorman.is_waited_for():
+                self.doorman.ensure_started()  # a desk may call at any moment
         self.close()
 
     def note_signal(self, number: int, _frame: object) -> None:
@@ -91,10 +104,34 @@ class PartsKeeper:
             case "dismiss":
                 self.readers.dismiss(request.desk)
                 self.send({"re": number, "ok": {}})
+            case "gate" if self.has_door:
+                self.send({"re": number, "ok": {"path": self.open_gate(request)}})
+            case "ungate" if self.has_door:
+                self.close_gate(request.desk)
+            case "door" if self.has_door:
+                self.doorman.ensure_started()
             case "touch" | "door":
                 pass
             case _:
                 raise HostError("this machine opens no desks: the desks of this server are on its nodes")
+
+    def open_gate(self, request: KeeperRequest) -> str:
+        """Make a desk's socket and give it to the door; return its path, which only this user can open."""
+        self.gates.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.gates / f"{request.desk}.sock"
+        gate = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        gate.bind(str(path))
+        gate.listen(_BACKLOG)
+        wall = request.spec.wall
+        self.doorman.add(request.desk, gate, WallProof(wall, TRAITS[wall].kernel, TRAITS[wall].is_boundary, POD))
+        self.doorman.ensure_started()
+        return str(path)
+
+    def close_gate(self, desk: str) -> None:
+        if (gate := self.doorman.gates.get(desk)) is not None:
+            self.doorman.remove(desk)
+            gate.close()
+            (self.gates / f"{desk}.sock").unlink(missing_ok=True)
 
     def refuse(self, number: int, error: HotdeskError) -> None:
         self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
@@ -114,6 +151,8 @@ class PartsKeeper:
 
     def close(self) -> None:
         """Close all connections, and wait until the processes have ended."""
+        for desk in list(self.doorman.gates):
+            self.close_gate(desk)
         self.doorman.close()
         self.readers.close()
         end = time.monotonic() + _END_TIMEOUT_S
@@ -122,9 +161,10 @@ class PartsKeeper:
                 time.sleep(0.002)
 
 
-def launch(settings: Config, authority: Path, theirs: socket.socket) -> int:
+def launch(settings: Config, authority: Path | None, theirs: socket.socket, *, has_door: bool = False) -> int:
     """Start such a keeper for the owner at the other end of a socket; return its pid."""
-    return spawn(__name__, {"settings": encode_settings(settings), "authority": str(authority)}, theirs)
+    named = str(authority) if authority is not None else ""
+    return spawn(__name__, {"settings": encode_settings(settings), "authority": named, "has_door": has_door}, theirs)
 
 
 def main() -> None:
@@ -133,4 +173,6 @@ def main() -> None:
     arguments = json.loads(sys.argv[3])
     owner = socket.socket(fileno=LINES)
     owner.set_inheritable(False)
-    PartsKeeper(decode_settings(arguments["settings"]), owner, Path(arguments["authority"])).serve()
+    authority = Path(arguments["authority"]) if arguments["authority"] else None
+    settings = decode_settings(arguments["settings"])
+    PartsKeeper(settings, owner, authority, has_door=arguments["has_door"] is True).serve()

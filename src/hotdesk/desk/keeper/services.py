@@ -23,8 +23,10 @@ SCRATCH = "size=256k,nr_inodes=64,mode=700"
 class Doorman:
     """One door and one keys process, running or not."""
 
-    def __init__(self, settings: Config, authority: Path | None = None) -> None:
+    def __init__(self, settings: Config, authority: Path | None = None, *, mounts: bool = True) -> None:
         self.settings = settings
+        self.mounts = mounts
+        """Whether this process can mount the door's folder as a file system in memory."""
         self.authority = authority
         """The certificate of the cluster's authority; keys then accept facts about desks that its nodes sign."""
         self.door = Child("hotdesk.door.process")
@@ -54,6 +56,10 @@ class Doorman:
             return {}
         return {gate.fileno(): gate for gate in self.gates.values()}
 
+    def is_waited_for(self) -> bool:
+        """Return whether there are gates, and no door that serves them."""
+        return bool(self.gates) and not self.door.pid
+
     def is_resting(self) -> bool:
         """Return whether the door is away and may not be restarted yet."""
         return not self.door.pid and not self.door.can_restart()
@@ -68,8 +74,7 @@ class Doorman:
         scratch = self.settings.run / "private" / "door"
         if not scratch.exists():
             scratch.mkdir(mode=0o700)
-            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-            syscalls.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
+            self.prepare_scratch(scratch)
         settings = {
             "uid": uids.DOOR,
             "resolver": uids.RESOLVER,
@@ -81,6 +86,14 @@ class Doorman:
         for desk, gate in self.gates.items():
             self.door.tell({"gate": desk}, gate.fileno())
         self.join()
+
+    def prepare_scratch(self, scratch: Path) -> None:
+        """Give the door a folder of its own, in memory where this process can mount."""
+        if self.mounts:
+            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+            syscalls.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
+        elif os.geteuid() == 0:
+            os.chown(scratch, uids.DOOR, uids.DOOR)
 
     def start_keys(self) -> None:
         if self.keys.pid:

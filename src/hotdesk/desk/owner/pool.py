@@ -122,13 +122,21 @@ class Pool:
             )
         self.find_kind(spec, proven)  # reports a missing image to the caller
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
-        shelf = self.shelves.setdefault(make_kind(spec, spec.image, proven), Shelf(fresh, proven))
+        shelf = self.shelves.setdefault(self.make_kind(spec, spec.image, proven), Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count
         self.failure = None
         self.change()
 
     def find_kind(self, spec: Spec, proven: bool) -> Kind:
-        return make_kind(spec, self.images.find(spec.image).digest, proven)
+        return self.make_kind(spec, self.find_digest(spec), proven)
+
+    def find_digest(self, spec: Spec) -> str:
+        """Return the digest of the image that a spec names now; raise `ImageError` if there is none."""
+        return self.images.find(spec.image).digest
+
+    def make_kind(self, spec: Spec, image: str, proven: bool) -> Kind:
+        """Return what a ready desk and a request have in common; `image` is a digest, or a name for a shelf."""
+        return make_kind(spec, image, proven)
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
         """Remove and return a matching ready desk and whether it is proven, or `None` if there is none."""
@@ -143,7 +151,7 @@ class Pool:
                         shelf.ready.remove(spare)
                         self.change()
                         return spare.desk, proven
-            if (lost := self.shelves.get(make_kind(spec, spec.image, proven))) is not None and lost.ready:
+            if (lost := self.shelves.get(self.make_kind(spec, spec.image, proven))) is not None and lost.ready:
                 self.change()  # the existing desks cannot be used
         return None
 
@@ -195,7 +203,7 @@ class Pool:
         """Open one more desk for a shelf. If that fails, wait before the next attempt."""
         try:
             desk, digest = await self.source.prepare(shelf.spec, shelf.proven)
-            shelf.ready.append(SpareDesk(desk, make_kind(shelf.spec, digest, shelf.proven)))
+            shelf.ready.append(SpareDesk(desk, self.make_kind(shelf.spec, digest, shelf.proven)))
             self.failure = None
             self.change()
         except HotdeskError as e:

@@ -69,7 +69,7 @@ class KeeperRuntime:
         """Created on first use: most desks have no egress and no root."""
         self.used: set[DeskId] = set()
         """Desks with traffic through the door since the last pulse."""
-        self.pool = Pool(config, self)
+        self.pool = self.make_pool()
         self.handles: dict[DeskId, KeeperHandle] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.opening = 0
@@ -86,6 +86,9 @@ class KeeperRuntime:
         """Makes the ids of desks; those of a node identify the node."""
         self.idle = _MAX_IDLE_S
         """The shortest idle time among the desks in seconds; it determines how often the keeper is notified of use."""
+
+    def make_pool(self) -> Pool:
+        return Pool(self.config, self)
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Return a ready desk of the pool, or a new one."""
@@ -123,11 +126,15 @@ class KeeperRuntime:
             ready.link.paused = False
             handle.thaw()
             closed = dict.fromkeys(door_files.build_closed_environment()) if ca and not proven else {}
-            if env := {**closed, **(door_files.build_environment() if ca else {}), **led.env}:
+            if env := {**closed, **(await self.equip(ready, ca) if ca else {}), **led.env}:
                 await ready.settle(env)
             if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)
         return ready
+
+    async def equip(self, desk: LinkedDesk, ca: str) -> dict[str, str]:
+        """Return the variables by which a claimed desk's programs use their door. Its keeper has written the files."""
+        return door_files.build_environment()
 
     def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
         desk.link.break_off(DeskGone(f"desk {desk.id} of the pool ended before it was used ({why}); open another"))
