@@ -61,7 +61,7 @@ class PodRoom:
 
 @contextmanager
 def run_pod(order: PodOrder, template: PodTemplate = TEMPLATE) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the first program of a pod as a process, in a home folder of its own, with the environment of its manifest."""
+    """Run the first program of a pod as a process in a home folder of its own, with the variables of its manifest."""
     container = build_pod(template, order)["spec"]["containers"][0]
     with tempfile.TemporaryDirectory() as home:
         env = {each["name"]: each["value"] for each in container["env"]} | {"HOME": home}

@@ -19,6 +19,7 @@ from hotdesk.desk.owner.keeper_client import ANSWER_SECONDS, Answer, KeeperClien
 from hotdesk.desk.pod.catalog import PodCatalog
 from hotdesk.desk.pod.door_setup import build_pod_environment, build_pod_files
 from hotdesk.desk.pod.fleet import Pod, PodFleet
+from hotdesk.desk.pod.manifest import PodState
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
@@ -139,7 +140,7 @@ class PodKeeper(KeeperClient):
                 desk.gate = await self.open_gate(name, spec)
             env = {**build_pod_environment(bool(request.ca)), **spec.env}
             files = build_pod_files(request.ca)
-            pod_state = "ready" if request.spare else "claimed"
+            pod_state: PodState = "ready" if request.spare else "claimed"
             desk.pod = await self.fleet.start(name, spec, template, env, files, pod_state, lambda: self.note_end(name))
         except BaseException:
             await self.forget_desk(name, desk)

@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import aiohttp
 import anyio
+import anyio.lowlevel
+from kubernetes.aio import client, config
 
 from hotdesk.desk.pod.cluster import PodReport, StaleError, parse_pod
 from hotdesk.desk.pod.manifest import AGENT, APP, APP_VALUE, STATE, Document
@@ -72,8 +75,6 @@ class KubernetesNamespace:
 
     async def call(self, method: Callable[..., Awaitable[Any]], **arguments: Any) -> tuple[int, Document]:
         """Make one request; return the status and the object of the reply."""
-        import aiohttp
-
         self.calls += 1
         try:
             with anyio.fail_after(_CALL_SECONDS):
@@ -121,8 +122,6 @@ class KubernetesNamespace:
 
     async def watch(self, version: str, note: Callable[[PodReport], None], known: set[str]) -> str:
         """Report changes after a version; return the last version, or an empty text if all must be listed again."""
-        import aiohttp
-
         try:
             reply = await self.pods.list_namespaced_pod_without_preload_content(
                 namespace=self.namespace, label_selector=self.selector, watch=True, resource_version=version,
@@ -164,10 +163,6 @@ async def open_namespace(
     namespace: str, agent: str, log: Callable[[Exception], None], kubeconfig: str = ""
 ) -> AsyncIterator[KubernetesNamespace]:
     """Connect to the cluster that this process runs in, or to the one in a file for `kubectl`."""
-    try:
-        from kubernetes.aio import client, config
-    except ImportError as e:
-        raise HostError("desks as pods need the Kubernetes client; install it with `pip install hotdesk[kube]`") from e
     settings = client.Configuration()
     try:
         if kubeconfig:
