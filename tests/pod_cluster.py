@@ -23,7 +23,7 @@ from hotdesk.errors import DeskGone
 BRIDGE, AGENT_ADDRESS = "hdpods0", "10.222.0.1"
 USER = "1000"
 START = f"""
-mount -t tmpfs run /run && mount -t tmpfs home /home && mkdir -p /run/hotdesk {HOME} && chown {USER} /run/hotdesk {HOME}
+mount -t proc proc /proc && mount -t tmpfs run /run && mount -t tmpfs home /home && mkdir -p /run/hotdesk {HOME} && chown {USER} /run/hotdesk {HOME}
 read go && cd {HOME}
 exec setpriv --reuid {USER} --regid {USER} --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
 """
@@ -31,7 +31,9 @@ _numbers = count(2)
 
 
 def run(*argv: str) -> None:
-    subprocess.run(argv, check=True, capture_output=True)
+    done = subprocess.run(argv, capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(argv)}: {done.stderr.decode()}")
 
 
 @contextmanager
@@ -83,10 +85,21 @@ class NamespacePods:
     def launch(self, name: str, pod: Document) -> None:
         """Start the program of a pod, with an address of its own."""
         number = next(_numbers)
-        address, host_end = f"10.222.{number // 250}.{number % 250 + 2}", f"hdp{number}"
+        address, host_end = f"10.222.{number // 250}.{number % 250 + 2}", f"hd{os.getpid() % 100000}p{number}"
         container = pod["spec"]["containers"][0]
         env = {each["name"]: each["value"] for each in container["env"]}
-        argv = ["unshare", "--net", "--mount", "--uts", "--propagation", "private", "sh", "-ec", START, "pod"]
+        argv = [
+            "unshare",
+            "--net",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child=KILL",
+            "--propagation",
+            "private",
+        ]
+        argv += ["sh", "-ec", START, "pod"]
         process = subprocess.Popen(
             [*argv, *container["command"]],
             env=env,

@@ -127,19 +127,25 @@ class KubernetesNamespace:
                 namespace=self.namespace, label_selector=self.selector, watch=True, resource_version=version,
                 timeout_seconds=_WATCH_SECONDS, allow_watch_bookmarks=True, _request_timeout=_SILENCE_SECONDS,
             )  # fmt: skip
-            async for line in _split_lines(reply.content):
-                event = json.loads(line)
-                pod = event.get("object") or {}
-                if event.get("type") == "ERROR":
-                    return ""
-                version = str(pod.get("metadata", {}).get("resourceVersion", version))
-                if event.get("type") != "BOOKMARK":
-                    report = parse_pod(pod, is_deleted=event.get("type") == "DELETED")
-                    (known.discard if report.is_deleted else known.add)(report.name)
-                    note(report)
+            try:
+                async for line in _split_lines(reply.content):
+                    event = json.loads(line)
+                    if event.get("type") == "ERROR":
+                        return ""  # the version is too old
+                    version = self.pass_on(event, note, known) or version
+            finally:
+                reply.close()
         except (OSError, TimeoutError, ValueError, AttributeError, aiohttp.ClientError) as e:
             raise HostError(f"the cluster's reports about pods were interrupted: {e}") from e
         return version
+
+    def pass_on(self, event: Mapping[str, Any], note: Callable[[PodReport], None], known: set[str]) -> str:
+        """Report one change; return its version."""
+        report = parse_pod(event.get("object") or {}, is_deleted=event.get("type") == "DELETED")
+        if event.get("type") != "BOOKMARK":
+            (known.discard if report.is_deleted else known.add)(report.name)
+            note(report)
+        return report.version
 
 
 async def _split_lines(content: Any) -> AsyncIterator[bytes]:

@@ -169,6 +169,8 @@ async def open_agent(server: ApiServer, folder: Path) -> AsyncIterator[tuple[Pod
             fleet = PodFleet(cluster, listener)
             for work in (kubelet.run, listener.serve, fleet.follow):
                 tasks.start(work)
+            while not cluster.calls:
+                await anyio.sleep(0.02)
             async with pod_runtime(config, fleet, catalog) as runtime:
                 yield runtime, cluster
             assert fleet.pods == {}
