@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import yaml  # type: ignore[import-untyped]
+from anyio.from_thread import start_blocking_portal
 
 from hotdesk.errors import HotdeskError
 from tests.pod_cluster import NamespacePods
@@ -151,6 +152,16 @@ class StandInKubelet:
             finally:
                 for name in list(self.pods.stored):
                     self.pods.kill(name)
+
+    @contextmanager
+    def in_background(self) -> Iterator[None]:
+        """Run in a thread for the length of a block."""
+        with start_blocking_portal() as portal:
+            future = portal.start_task_soon(self.run)
+            try:
+                yield
+            finally:
+                future.cancel()
 
     async def turn(self, core: Any) -> None:
         reply = await core.list_namespaced_pod(NAMESPACE)

@@ -119,6 +119,8 @@ class Config:
     """Seconds without use after which a holder ends."""
     serve: Mapping[str, object] = field(default_factory=dict, hash=False)
     """The server's settings, unparsed; `hotdesk serve` checks them."""
+    pods: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Settings of an agent whose desks are Kubernetes pods, unparsed; `hotdesk node run` checks them."""
 
 
 def find_node_identity(settings: Config) -> Path | None:
@@ -172,6 +174,7 @@ def _load_table(table: dict[str, object], overrides: Mapping[str, str]) -> dict[
     chosen |= _load_verify(table.pop("verify", {}))
     chosen |= _load_holder(table.pop("holder", {}))
     chosen["serve"] = table.pop("serve", {})
+    chosen["pods"] = table.pop("pods", {})
     if table:
         raise BriefError(f"unknown setting {sorted(table)[0]!r}; correct its name or remove it")
     return chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -108,17 +108,29 @@ async def serve_node(
         reporter = NodeReporter(settings, name, catalog)
         agent = NodeAgent(name, registry, context, tasks, reporter.measure, log, vouch)
         await _bury(settings, registry)
-        tasks.start(lambda: agent.serve(listener))
-        tasks.start(lambda: agent.burn_orphans(node.orphan_seconds))
-        LOG.write("start", f"node {name} accepts requests for desks", walls=",".join(reporter.walls))
-        listening()
-        await stopping.wait()
-        agent.is_cordoned = True
-        LOG.write("stop", f"node {name} is draining: it opens no more desks", desks=agent.count_desks())
-        with anyio.move_on_after(node.drain_seconds):
-            while agent.count_desks():  # noqa: ASYNC110 - several owners end desks
-                await anyio.sleep(_POLL_S)
-        await agent.burn_desks()
+        await lend(agent, node, listener, stopping, listening, reporter.walls)
+
+
+async def lend(
+    agent: NodeAgent,
+    node: NodeSettings,
+    listener: socket.socket,
+    stopping: anyio.Event,
+    listening: Callable[[], None],
+    walls: Sequence[str],
+) -> None:
+    """Serve servers until asked to stop; then open no more desks, and give the open ones a grace period."""
+    agent.tasks.start(lambda: agent.serve(listener))
+    agent.tasks.start(lambda: agent.burn_orphans(node.orphan_seconds))
+    LOG.write("start", f"node {agent.name} accepts requests for desks", walls=",".join(walls))
+    listening()
+    await stopping.wait()
+    agent.is_cordoned = True
+    LOG.write("stop", f"node {agent.name} is draining: it opens no more desks", desks=agent.count_desks())
+    with anyio.move_on_after(node.drain_seconds):
+        while agent.count_desks():  # noqa: ASYNC110 - several owners end desks
+            await anyio.sleep(_POLL_S)
+    await agent.burn_desks()
 
 
 async def _bury(settings: Config, registry: Tenants) -> None:

@@ -105,24 +105,41 @@ class Bait:
         return frozenset(name for name, sock in found if _has_caller(sock))
 
 
-async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> CanaryReport:
+@dataclass(frozen=True, slots=True)
+class CanaryPlace:
+    """Where the canaries run, and what they try there."""
+
+    program: str = PROGRAM
+    bundle: str = BUNDLE
+    """The desk's certificate authorities, the door's last."""
+    far: _Targets = FAR
+    """Targets that must have no route, beside this machine's own address; empty where policies drop packets instead."""
+
+
+async def prove(
+    desk: Desk, python: str, scope: Scope, expected: Canary, place: CanaryPlace | None = None
+) -> CanaryReport:
     """Run the canaries in a desk, with its image's Python, and judge their results.
 
     They run once more if an answer was late: a busy machine is not a hole, and a real hole is there the second time,
     too.
     """
-    report, is_late = await _run_canaries(desk, python, scope, expected)
-    return (await _run_canaries(desk, python, scope, expected))[0] if report.failed and is_late else report
+    place = place or CanaryPlace()
+    report, is_late = await _run_canaries(desk, python, scope, expected, place)
+    return (await _run_canaries(desk, python, scope, expected, place))[0] if report.failed and is_late else report
 
 
-async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary) -> tuple[CanaryReport, bool]:
+async def _run_canaries(
+    desk: Desk, python: str, scope: Scope, expected: Canary, place: CanaryPlace
+) -> tuple[CanaryReport, bool]:
     """Run the canaries once; return the report, and whether an answer was late."""
     nonce = secrets.token_hex(16)
     with open_bait() as listener:
-        far, near = (*FAR, *_find_own_address()), list_refusable(scope, listener.port, nonce)
+        far = (*place.far, *_find_own_address()) if place.far else ()
+        near = list_refusable(scope, listener.port, nonce)
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
-        arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
-        argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
+        arguments = (nonce, expected.placeholder, canary.HOST, place.bundle, str(listener.port), listener.name, *listed)
+        argv = [python, "-I", "-S", "-B", "-c", place.program, *arguments]
         done = await desk.run(argv, timeout=_SELFTEST_TIMEOUT_S, output_limit=LIMIT)
         result = read(done, nonce)
         is_late = done.timed_out or (result is not None and _has_late_answer(result))

@@ -138,11 +138,14 @@ class Doors:
         if desk.id not in self.admitted:
             raise DeskGone(f"desk {desk.id} ended before its door was tested; open another desk")
         spec, scope, canary = self.admitted[desk.id]
-        python = find(self.settings.images, spec.image).python
-        report = await selftest.prove(desk, python, scope, canary)
+        report = await self.test_door(desk, spec, scope, canary)
         keys, event = await self.meet(), Proven(desk.id, report.passed, report.failed)
         await keys.ask("note", "", events=[{"event": "Proven", "data": asdict(event)}])
         selftest.require(report)
+
+    async def test_door(self, desk: Desk, spec: Spec, scope: Scope, canary: Canary) -> selftest.CanaryReport:
+        """Run the canaries in a desk."""
+        return await selftest.prove(desk, find(self.settings.images, spec.image).python, scope, canary)
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
         """End a desk's charter. If the keys process is gone, the charter is too."""

@@ -102,9 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
     """
     fork_from_first_process()
     settings = config.load()
-    require_desks(settings)
     from hotdesk.api.node import NodeSettings, serve_node  # importing it takes a second
 
+    if settings.pods:
+        from hotdesk.api.pod_node import serve_pod_node as serve_node  # needs the extra `kube`
+    else:
+        require_desks(settings)
     name = arguments.name or os.environ.get(NAME_VARIABLE, "")
     node = NodeSettings(Path(arguments.identity), name, arguments.orphan_after, arguments.drain)
     node.find_name()

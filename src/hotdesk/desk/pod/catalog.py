@@ -70,9 +70,7 @@ def make_proof(wall: str) -> WallProof:
 
 
 def refuse_abilities(spec: Spec) -> None:
-    """Raise `BriefError` for a request that no pod can fulfil."""
-    if spec.root:
-        raise BriefError("programs cannot run as root in a desk that is a pod; leave `root` out")
+    """Raise `BriefError` for a request that no pod can fulfil. Root is refused at its use: E2B always allows it."""
     if spec.volumes:
         raise BriefError("a desk that is a pod cannot have volumes; leave `volumes` out")
     if spec.sterile:

@@ -148,7 +148,6 @@ async def test_a_pod_that_the_cluster_loosened_is_deleted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("spec", "error", "why"),
     [
-        (Spec(root=True), BriefError, "root"),
         (Spec(sterile=True), BriefError, "sterile"),
         (Spec(wall="gvisor"), WallError, "walls container here"),
         (Spec(image="other"), ImageError, "images here are base"),
@@ -170,5 +169,7 @@ async def test_pause_snapshot_and_fork_are_refused_and_the_desk_goes_on(tmp_path
                 await refused()
         with pytest.raises(DeskError, match="nothing listens"):
             await desk.dial(9)
+        with pytest.raises(BriefError, match="pods cannot have programs that run as root"):
+            await desk.run(["true"], user="root")
         assert (await desk.run(["true"])).ok
         assert (await desk.run(["false"])).exit_code == 1
