@@ -14,6 +14,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,9 @@ class StandInKubelet:
             finally:
                 for name in list(self.pods.stored):
                     self.pods.kill(name)
+                with anyio.CancelScope(shield=True):
+                    await api.close()
+                    await anyio.sleep(0.5)  # aiohttp closes its connections in a later turn
 
     @contextmanager
     def in_background(self) -> Iterator[None]:
@@ -162,6 +166,7 @@ class StandInKubelet:
                 yield
             finally:
                 future.cancel()
+                wait([future])
 
     async def turn(self, core: Any) -> None:
         reply = await core.list_namespaced_pod(NAMESPACE)

@@ -18,6 +18,7 @@ import posix
 from hotdesk_guest import agent, ports, process
 from hotdesk_guest.line import GuestLink
 from hotdesk_guest.mux import HOST_LIMIT, Mux
+from hotdesk_guest.programs import GuestPrograms
 from hotdesk_guest.tls import TlsCarrier
 from hotdesk_guest.wire import WireError
 
@@ -61,6 +62,7 @@ class PodGuest(agent.Guest):
         self.mux = Mux(self.poll, carrier.fd, HOST_LIMIT, lambda word: None, make_carrier=lambda *_: carrier)
         self.carrier = carrier
         self.line = StreamLink(self)
+        self.programs = GuestPrograms(self)  # they keep the link they are made with
         self.ends_with_link = True
 
     def handle_event(self, fd: int, event: int) -> None:

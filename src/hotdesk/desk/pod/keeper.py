@@ -180,7 +180,8 @@ class PodKeeper(KeeperClient):
         """Burn a desk whose guest has disconnected."""
         desk = self.open_desks.get(name)
         if desk is not None and desk.ending is None and desk.pod is not None:
-            failure = desk.pod.failure or "hotdesk's process in the desk ended"
+            ended = desk.pod.streams.failure if desk.pod.streams is not None else ""
+            failure = desk.pod.failure or ended or "hotdesk's process in the desk ended"
             self.tasks.start(lambda: self.burn_quietly(name, failure))
 
     async def burn(self, name: str, why: str) -> None:

@@ -37,6 +37,8 @@ class DeskStreams:
         """The path of the door's socket for this desk; empty: programs' connections are closed."""
         self.link, self.guest_end = socket.socketpair()
         self.is_linked = self.is_over = False
+        self.failure = ""
+        """Why the connection ended, if nobody here asked for it."""
         self.poll = select.epoll()
         fd = channel.sock.fileno()
         make = functools.partial(TlsCarrier, channel)
@@ -84,13 +86,16 @@ class DeskStreams:
         """Do some work; end the connection at its end, and at any violation of the protocol."""
         try:
             work()
-        except (EOFError, WireError, OSError, ValueError):
-            self.close()
+        except EOFError:
+            self.close("hotdesk's process in the desk ended")
+        except (WireError, OSError, ValueError) as e:
+            self.close(f"the connection to the desk's pod failed: {e}")
 
-    def close(self) -> None:
+    def close(self, why: str = "") -> None:
         """Close every connection of the desk. A second call does nothing."""
         if self.is_over:
             return
+        self.failure = why
         self.is_over = True
         asyncio.get_running_loop().remove_reader(self.poll.fileno())
         for stream in list(self.mux.by_number.values()):

@@ -30,6 +30,7 @@ async def test_programs_and_files_over_a_connection_that_the_pod_made(tmp_path: 
             await desk.write("data.bin", data)
             assert await desk.read("data.bin") == data
             assert (await desk.run(["sh", "-c", "wc -c < data.bin"])).text.strip() == str(len(data))
+            assert (await desk.run(["wc", "-c"], stdin=b"x" * 2_000_000)).text == "2000000\n"
             assert (await desk.run(["sh", "-c", "yes | head -c 5000000"])).stdout == b"y\n" * 2_500_000
             desk.hang_up()
             with anyio.fail_after(10):

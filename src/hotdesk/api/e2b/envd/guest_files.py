@@ -17,7 +17,7 @@ import anyio
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Process
-from hotdesk.errors import HotdeskError, LinkError, unwrap_group
+from hotdesk.errors import BriefError, HotdeskError, LinkError, unwrap_group
 
 PROGRAM = files("hotdesk.api.e2b.envd").joinpath("guest_files_program.py").read_bytes()
 BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
@@ -180,7 +180,11 @@ async def _await_result(worker: Worker, failed: list[GuestFilesError], scope: an
 
 
 async def _start_worker(desk: Desk) -> Worker:
-    process = await desk.start(["/usr/bin/python3", "-I", "-S", "-c", BEGIN], cwd="/", user="root")
+    argv = ["/usr/bin/python3", "-I", "-S", "-c", BEGIN]
+    try:
+        process = await desk.start(argv, cwd="/", user="root")
+    except BriefError:  # a pod has no root: the program handles files as the user
+        process = await desk.start(argv, cwd="/")
     worker = Worker(process, process.output())
     try:
         await process.send(f"{len(PROGRAM):8d}".encode() + PROGRAM)
