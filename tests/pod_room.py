@@ -51,7 +51,7 @@ class PodRoom:
         """Wait for a guest, and return its desk."""
         streams = await self.listener.wait(guest, 15)
         streams.gate = str(gate) if gate is not None else ""
-        link = Link(streams.link)
+        link = Link(streams.take_link())
         link.sock.setblocking(False)
         self.tasks.start(link.run)
         with anyio.fail_after(15):

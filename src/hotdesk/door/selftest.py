@@ -60,7 +60,8 @@ NOWHERE = frozenset(
 """Errors by which the kernel says at once that there is no route. A refused connection reached a host."""
 LOCAL = ("host-loopback", "host-sockets", "dns", "dns")
 _HUNG_UP = (
-    b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLZeroReturnError(", b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]"
+    b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLZeroReturnError(",
+    b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]",
 )  # fmt: skip
 """Results of a handshake that the door ended. If the desk itself ended it, the door had answered for a wrong name."""
 _LATE = b"TimeoutError("

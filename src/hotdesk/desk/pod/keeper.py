@@ -152,8 +152,7 @@ class PodKeeper(KeeperClient):
             state="ready" if request.spare else "open", deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus
         )
         desk.used = time.monotonic()
-        link = os.dup(streams.link.fileno())
-        streams.link.close()
+        link = streams.take_link().detach()
         return {"image": template.image, "pid": 0, "can_dial": False}, [link, os.open("/dev/null", os.O_RDONLY)]
 
     async def open_gate(self, name: str, spec: Spec) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hotdesk_guest.mux import VM_LIMIT, Mux
+from hotdesk_guest.mux import HIGH, VM_LIMIT, Mux
 from hotdesk_guest.tls import TlsCarrier
 from hotdesk_guest.wire import WireError
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _MAX_EVENTS = 64
 """Events handled in one turn of the event loop, so that one desk cannot stop the others."""
-MAX_WAITING = 8 << 20
-"""Bytes that may wait for a pod that does not read."""
+MAX_WAITING = 64 << 20
+"""Bytes that may wait for a pod that does not read: each of its streams may have been read once more."""
 
 
 class DeskStreams:
@@ -52,6 +52,8 @@ class DeskStreams:
             self.is_linked = True
             return self.guest_end
         if name != "gate" or not self.gate:
+            if len(self.mux.carrier.out) > HIGH:
+                raise WireError("the pod does not read the replies to its requests")
             return None
         sock = socket.socket(socket.AF_UNIX)
         sock.setblocking(False)
@@ -61,6 +63,12 @@ class DeskStreams:
             sock.close()
             return None
         return sock
+
+    def take_link(self) -> socket.socket:
+        """Return the link to the guest; from now on it is the caller's."""
+        link, self.link = self.link, socket.socket()
+        self.link.close()
+        return link
 
     def turn_first(self) -> None:
         """Handle what came with the handshake."""
@@ -101,6 +109,7 @@ class DeskStreams:
         for stream in list(self.mux.by_number.values()):
             self.mux.forget(stream)
         self.poll.close()
+        self.link.close()
         if not self.is_linked:
             self.guest_end.close()
         with suppress(OSError):

@@ -1,0 +1,229 @@
+"""Attacks on an agent whose desks are pods: stolen, guessed and used tokens, silent callers, pods that never read."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from hotdesk.errors import WallError
+from hotdesk_guest.mux import OPEN
+from hotdesk_guest.wire import encode_frame
+from tests.pod_room import PodRoom, open_pod_room
+from tests.security.guards import Removal, falls_without, no_guard
+from tests.unit.desk.pod.test_runtime import SMALL, open_agent
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+OWN, OTHER = "127.0.0.1", "127.0.0.2"
+"""The address of the pod, and that of another one."""
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[PodRoom]:
+    async with open_pod_room() as found:
+        yield found
+
+
+class Caller:
+    """A caller that says what it likes, from any address of this machine's loopback."""
+
+    def __init__(self, room: PodRoom, source: str) -> None:
+        host, _, port = room.listener.address.rpartition(":")
+        raw = socket.create_connection((host, int(port)), 10, (source, 0))
+        raw.settimeout(8)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(cadata=room.listener.certificate)
+        self.tls = context.wrap_socket(raw)
+
+    def present(self, token: str) -> bool:
+        """Present a token; return whether the agent answered with the guest's code."""
+        try:
+            self.tls.sendall(json.dumps({"token": token, "python": "00"}).encode() + b"\n")
+            return len(self.tls.recv(4)) > 0
+        except OSError:
+            return False
+
+
+@contextmanager
+def call(room: PodRoom, source: str = OWN) -> Iterator[Caller]:
+    caller = Caller(room, source)
+    try:
+        yield caller
+    finally:
+        caller.tls.close()
+
+
+def present(room: PodRoom, token: str, source: str = OWN) -> bool:
+    with call(room, source) as caller:
+        return caller.present(token)
+
+
+async def try_token(room: PodRoom, token: str, source: str = OWN) -> bool:
+    return await anyio.to_thread.run_sync(present, room, token, source)
+
+
+@falls_without(
+    "a token is compared as a whole",
+    Removal("pod/listener.py", "if guest is None or not hmac.compare_digest(guest.token, token):", "if guest is None:"),
+)
+async def test_a_guessed_token_gets_nothing(room: PodRoom) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+    for token in (f"{guest.desk}.guess", f"{guest.token}x", guest.token[:-1], guest.desk):
+        assert not await try_token(room, token)
+    assert await try_token(room, guest.token)
+
+
+@falls_without("a token counts once", Removal("pod/listener.py", "        if guest.is_used:\n", "        if False:\n"))
+async def test_a_used_token_gets_nothing_again(room: PodRoom) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+    assert await try_token(room, guest.token)
+    assert not await try_token(room, guest.token)
+    assert guest.streams is not None
+    await room.listener.wait(guest, 1)
+    assert not await try_token(room, guest.token)
+
+
+@falls_without(
+    "a token counts from its own pod",
+    Removal("pod/listener.py", "        if guest.address != address:\n", "        if False:\n"),
+)
+async def test_a_stolen_token_gets_another_pod_nothing(room: PodRoom) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+    assert not await try_token(room, guest.token, OTHER)
+    assert await try_token(room, guest.token, OWN)
+
+
+@falls_without("a token counts from its own pod")
+async def test_a_thief_that_is_first_gets_nothing(room: PodRoom) -> None:
+    guest = room.expect()
+    found: list[bool] = []
+
+    async def steal() -> None:
+        found.append(await try_token(room, guest.token, OTHER))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(steal)
+        await anyio.sleep(0.5)
+        guest.locate(OWN)
+    assert found == [False]
+    assert await try_token(room, guest.token, OWN)
+
+
+@falls_without(
+    "handshakes of one address are bounded",
+    Removal("pod/listener.py", "if self.by_address[address] <= MAX_OF_ADDRESS:", "if self.free.value >= 0:"),
+)
+async def test_silent_callers_keep_nobody_out(room: PodRoom) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+    host, _, port = room.listener.address.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(600):
+            stack.enter_context(socket.create_connection((host, int(port)), 10, (OTHER, 0)))
+            await anyio.lowlevel.checkpoint()
+        with anyio.move_on_after(6):
+            assert await try_token(room, guest.token)
+            return
+    pytest.fail("the guest had to wait for callers that say nothing")
+
+
+@falls_without(
+    "the first message has two texts",
+    Removal("pod/listener.py", 'if not isinstance(hello, dict) or hello.keys() != {"token", "python"}:', "if False:"),
+)
+@pytest.mark.parametrize("hello", [b"[]\n", b"{}\n", b'{"python": "00"}\n', b'{"token": "x"}\n'])
+async def test_a_malformed_first_message_ends_only_its_connection(hello: bytes) -> None:
+    def say(room: PodRoom) -> None:
+        with call(room) as caller:
+            caller.tls.sendall(hello)
+            assert caller.tls.recv(1) == b""
+
+    async with open_pod_room() as room:
+        guest = room.expect()
+        guest.locate(OWN)
+        await anyio.to_thread.run_sync(say, room)
+        assert await try_token(room, guest.token)
+
+
+@no_guard("nothing is read from it but what TLS itself refuses")
+async def test_garbage_instead_of_tls_ends_only_its_connection(room: PodRoom) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+    host, _, port = room.listener.address.rpartition(":")
+    for data in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096), b"\x16\x03\x01\xff\xff" + bytes(100)):
+        with socket.create_connection((host, int(port)), 10) as sock:
+            sock.sendall(data)
+    assert await try_token(room, guest.token)
+
+
+@falls_without(
+    "the first message is short",
+    Removal("pod/listener.py", "            if len(line) > limit:\n", "            if False:\n"),
+)
+async def test_an_endless_first_message_is_cut(room: PodRoom) -> None:
+    def flood() -> bool:
+        with call(room) as caller:
+            caller.tls.settimeout(5)
+            try:
+                caller.tls.sendall(b"x" * 65536)
+                return caller.tls.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+    assert await anyio.to_thread.run_sync(flood)
+
+
+@falls_without(
+    "a pod must read the replies it causes",
+    Removal("pod/streams.py", "            if len(self.mux.carrier.out) > HIGH:\n", "            if False:\n"),
+)
+async def test_a_pod_that_opens_streams_and_never_reads_is_cut(room: PodRoom) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+
+    def flood() -> bool:
+        with call(room) as caller:
+            assert caller.present(guest.token)
+            caller.tls.settimeout(20)
+            batch = b"".join(encode_frame(OPEN, number, b"?") for number in range(1, 5000))
+            try:
+                for _ in range(200):
+                    caller.tls.sendall(batch)
+            except OSError:
+                return True
+        return False
+
+    assert await anyio.to_thread.run_sync(flood)
+    assert "does not read" in guest.streams.failure if guest.streams is not None else False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
+@falls_without(
+    "the stored pod is compared",
+    Removal("pod/fleet.py", "if differences := find_differences(pod.sent, stored):", "if differences := []:"),
+)
+async def test_a_pod_that_the_cluster_loosened_is_no_desk(tmp_path: Path) -> None:
+    async with open_agent(tmp_path) as agent:
+
+        def loosen(pod: dict[str, object]) -> None:
+            pod["spec"]["containers"][0]["securityContext"].pop("readOnlyRootFilesystem")  # type: ignore[index]
+
+        agent.pods.admit = loosen
+        with pytest.raises(WallError, match="readOnlyRootFilesystem is missing"):
+            await agent.runtime.open(SMALL)
+        assert agent.pods.stored == {}
