@@ -1,8 +1,9 @@
 """Check `deploy/`, and write the Helm chart from it: `python tools/manifests.py [--check]`, or `make manifests`.
 
 The manifests of `deploy/base` are the source. The chart has the same objects, with a value at each place in `VALUES`;
-rendered with its defaults it equals the base. Every object is validated by the strict schema of the newest Kubernetes
-that `kubernetes-validate` has, and every pod except an agent's by the pod security standard `restricted`.
+rendered with its defaults it equals the base. Every object, with those of `deploy/pods` and a desk's pod, is validated by
+the strict schema of the newest Kubernetes that `kubernetes-validate` has, and every pod except a node agent's by the pod
+security standard `restricted`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any, TypeAlias
 
 import yaml  # type: ignore[import-untyped]
 
+from hotdesk.desk.pod.manifest import PodOrder, PodTemplate, build_pod
+
 ROOT = Path(__file__).resolve().parents[1]
-BASE, CHART = ROOT / "deploy/base", ROOT / "deploy/chart"
+BASE, CHART, PODS = ROOT / "deploy/base", ROOT / "deploy/chart", ROOT / "deploy/pods"
 Document: TypeAlias = dict[str, Any]
 VALUES: dict[str, dict[str, str]] = {
     "DaemonSet/hotdesk-node": {
@@ -43,6 +46,7 @@ VALUES: dict[str, dict[str, str]] = {
 """Values of the chart and their places, by object."""
 AGENT = "DaemonSet/hotdesk-node"
 """The agent: it is root on its nodes, so only the standard `privileged` admits it."""
+DESK = PodOrder("i0", 1, 1 << 30, 1 << 30, 3600, "10.0.0.1:3720", "token", "certificate")
 _NAMESPACE = "hotdesk"
 _VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 _CHART = """\
@@ -60,7 +64,8 @@ kubeVersion: ">=1.25.0-0"
 def main() -> int:
     """Write the chart, or print what is wrong."""
     documents = read_base()
-    faults = [*find_schema_faults(documents), *find_restricted_faults(documents)]
+    every = [*documents, *read_folder(PODS), build_pod(PodTemplate("hotdesk-pods", "base", "gvisor"), DESK)]
+    faults = [*find_schema_faults(every), *find_restricted_faults(every)]
     files = build_chart(documents)
     if "--check" in sys.argv[1:]:
         faults += [f"{CHART / name} is not what deploy/base says; run `make manifests`" for name in find_stale(files)]
@@ -75,10 +80,14 @@ def main() -> int:
 
 def read_base() -> list[Document]:
     """Return the objects of the base, each with its namespace, in the order of its files."""
-    kustomization = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    return read_folder(BASE)
+
+
+def read_folder(folder: Path) -> list[Document]:
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
     found: list[Document] = []
     for name in kustomization["resources"]:
-        found += [each for each in yaml.safe_load_all((BASE / name).read_text()) if each is not None]
+        found += [each for each in yaml.safe_load_all((folder / name).read_text()) if each is not None]
     for each in found:
         if each["kind"] != "Namespace":
             each["metadata"]["namespace"] = kustomization["namespace"]
@@ -119,9 +128,15 @@ def find_restricted_faults(documents: list[Document]) -> list[str]:
     return [
         f"{name_of(each)}: {fault}"
         for each in documents
-        if (pod := each.get("spec", {}).get("template", {}).get("spec")) is not None and name_of(each) != AGENT
+        if (pod := get_pod(each)) is not None and name_of(each) != AGENT
         for fault in find_pod_faults(pod)
     ]
+
+
+def get_pod(document: Document) -> Document | None:
+    """Return the specification of a pod, or of the pods that an object makes; `None` if it makes none."""
+    spec: Document = document.get("spec", {})
+    return spec if document["kind"] == "Pod" else spec.get("template", {}).get("spec")
 
 
 def find_pod_faults(pod: Mapping[str, Any]) -> Iterator[str]:
