@@ -1,9 +1,9 @@
 """Check `deploy/`, and write the Helm chart from it: `python tools/manifests.py [--check]`, or `make manifests`.
 
 The manifests of `deploy/base` are the source. The chart has the same objects, with a value at each place in `VALUES`;
-rendered with its defaults it equals the base. Every object, with those of `deploy/pods` and a desk's pod, is validated by
-the strict schema of the newest Kubernetes that `kubernetes-validate` has, and every pod except a node agent's by the pod
-security standard `restricted`.
+rendered with its defaults it equals the base. Every object, with those of `deploy/pods` and a desk's pod, is validated
+by the strict schema of the newest Kubernetes that `kubernetes-validate` has, and every pod except a node agent's by
+the pod security standard `restricted`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from hotdesk.errors import DeskGone, HostError
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import accept, receive, send
 
-MAX_HANDSHAKES = 512
+MAX_HANDSHAKES = 128
 MAX_OF_ADDRESS = 4
 """Handshakes of one address at a time; a pod needs one."""
 HANDSHAKE_SECONDS = 10.0
