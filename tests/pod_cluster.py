@@ -23,7 +23,8 @@ from hotdesk.errors import DeskGone
 BRIDGE, AGENT_ADDRESS = "hdpods0", "10.222.0.1"
 USER = "1000"
 START = f"""
-mount -t proc proc /proc && mount -t tmpfs run /run && mount -t tmpfs home /home && mkdir -p /run/hotdesk {HOME} && chown {USER} /run/hotdesk {HOME}
+mount -t proc proc /proc && mount -t tmpfs run /run && mount -t tmpfs home /home
+mkdir -p /run/hotdesk {HOME} && chown {USER} /run/hotdesk {HOME}
 read go && cd {HOME}
 exec setpriv --reuid {USER} --regid {USER} --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
 """

@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 MAX_SEED = 1 << 24
 
 
-class Channel:
+class PodChannel:
     """TLS over a TCP connection, with buffers that `pod.py` continues with."""
 
     def __init__(self, address: str, certificate: str) -> None:
@@ -83,7 +83,7 @@ def load(modules: list[tuple[str, str, str]]) -> Any:
 
 def main() -> None:
     address, token, certificate = [os.environ.pop("HOTDESK_" + name) for name in ("AGENT", "TOKEN", "CERTIFICATE")]
-    channel = Channel(address, certificate)
+    channel = PodChannel(address, certificate)
     channel.do(channel.tls.do_handshake)
     hello = {"token": token, "python": MAGIC_NUMBER.hex()}
     channel.do(channel.tls.write, json.dumps(hello).encode() + b"\n")

@@ -49,9 +49,16 @@ class Caller:
         """Present a token; return whether the agent answered with the guest's code."""
         try:
             self.tls.sendall(json.dumps({"token": token, "python": "00"}).encode() + b"\n")
-            return len(self.tls.recv(4)) > 0
+            return len(self.read(int.from_bytes(self.read(4), "big"))) > 0
         except OSError:
             return False
+
+    def read(self, size: int) -> bytes:
+        """Read so many bytes, or to the end."""
+        data = b""
+        while len(data) < size and (part := self.tls.recv(size - len(data))):
+            data += part
+        return data
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class PodSettings:
     """Processors that the desks may use together, for servers that compare nodes."""
 
 
-def parse_pod_settings(table: Mapping[str, object]) -> PodSettings:
+def _parse_pod_settings(table: Mapping[str, object]) -> PodSettings:
     """Parse `[pods]`; raise `BriefError` for anything unknown."""
     try:
         settings = read(PodSettings, dict(table))
@@ -90,7 +90,7 @@ def parse_pod_settings(table: Mapping[str, object]) -> PodSettings:
     return settings
 
 
-def make_catalog(settings: PodSettings, agent: str, environ: Mapping[str, str]) -> PodCatalog:
+def _make_catalog(settings: PodSettings, agent: str, environ: Mapping[str, str]) -> PodCatalog:
     template = PodTemplate(
         namespace=settings.namespace,
         image="",
@@ -194,8 +194,8 @@ async def serve_pod_node(
 ) -> None:
     """Lend desks that are pods until asked to stop. Pods of an earlier agent of this name are deleted first."""
     name, context = node.find_name(), make_tls_context(node.identity, "node")
-    vouch, chosen = load_voucher(node.identity), parse_pod_settings(settings.pods)
-    catalog = make_catalog(chosen, name, os.environ)
+    vouch, chosen = load_voucher(node.identity), _parse_pod_settings(settings.pods)
+    catalog = _make_catalog(chosen, name, os.environ)
     address = chosen.address or os.environ.get("HOTDESK_POD_ADDRESS", "")
     if not address:
         raise HostError("pods must reach this agent at an address; set `[pods] address`, or HOTDESK_POD_ADDRESS")

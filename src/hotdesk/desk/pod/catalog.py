@@ -9,7 +9,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.pod.manifest import PodTemplate
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, ImageError, WallError
-from hotdesk.walls import NOMINAL_CATALOG, TRAITS, Traits, WallCatalog, WallProof, WallStatus
+from hotdesk.walls import NOMINAL_CATALOG, Traits, WallCatalog, WallStatus
 
 _VERSION = "Kubernetes pod"
 
@@ -24,7 +24,6 @@ class PodCatalog:
     """References of container images, by the names of images."""
     walls: Mapping[str, str] = field(default_factory=lambda: {"container": ""})
     """RuntimeClasses by wall; empty: the nodes' usual runtime."""
-    resource_limits: Mapping[str, float] = field(default_factory=dict)
 
     def find_template(self, spec: Spec) -> PodTemplate:
         """Return the template for a desk; raise `BriefError` with the reason if it cannot be a pod."""
@@ -43,12 +42,12 @@ class PodCatalog:
     def list_walls(self) -> WallCatalog:
         """Return these walls with the abilities that they have in a pod."""
         return WallCatalog(
-            {name: WallStatus(name, get_pod_traits(name), version=_VERSION, platform=self.walls[name] or "default")
+            {name: WallStatus(name, _get_pod_traits(name), version=_VERSION, platform=self.walls[name] or "default")
              for name in self.walls}
         )  # fmt: skip
 
 
-def get_pod_traits(wall: str) -> Traits:
+def _get_pod_traits(wall: str) -> Traits:
     """Return the abilities of a wall in a pod: the agent has no access to the node."""
     return replace(
         NOMINAL_CATALOG.find(wall).traits,
@@ -61,12 +60,6 @@ def get_pod_traits(wall: str) -> Traits:
         can_mount_volumes=False,
         stage="",
     )
-
-
-def make_proof(wall: str) -> WallProof:
-    """Return what the agent knows of a pod's wall: the stored pod names its RuntimeClass."""
-    traits = TRAITS[wall]
-    return WallProof(wall, traits.kernel, traits.is_boundary, _VERSION)
 
 
 def refuse_abilities(spec: Spec) -> None:

@@ -71,7 +71,7 @@ class PodFleet:
             pod.version = report.version
         pod.guest.locate(report.address)
         if pod.failure:
-            pod.guest.known.set()
+            pod.guest.located.set()
             pod.guest.arrived.set()
             if pod.streams is not None:
                 pod.streams.close()

@@ -52,7 +52,7 @@ class KubernetesNamespace:
         ]
         status, body = await self.call(self.pods.patch_namespaced_pod_without_preload_content, name=name, body=patch)
         if status in (409, 422):
-            raise StaleError(read_message(body))
+            raise StaleError(_read_message(body))
         return self.require(status, body, "claim a pod")
 
     async def read(self, name: str) -> Document:
@@ -87,7 +87,7 @@ class KubernetesNamespace:
     def require(self, status: int, body: Document, what: str) -> Document:
         if status < 300:
             return body
-        message = f"the cluster refused to {what} (status {status}): {read_message(body)}"
+        message = f"the cluster refused to {what} (status {status}): {_read_message(body)}"
         if status == 404:
             raise DeskGone(message)
         raise BriefError(message) if status == 422 else HostError(message)
@@ -95,32 +95,32 @@ class KubernetesNamespace:
     # -- what becomes of pods -------------------------------------------------------------------------------------
 
     async def follow(self, note: Callable[[PodReport], None]) -> None:
-        known: set[str] = set()
+        names: set[str] = set()
         while True:
             try:
-                version = await self.list_pods(note, known)
+                version = await self.list_pods(note, names)
                 while version:
-                    version = await self.watch(version, note, known)
+                    version = await self.watch(version, note, names)
             except HostError as e:
                 self.log(e)
             await anyio.sleep(_RETRY_S)
 
-    async def list_pods(self, note: Callable[[PodReport], None], known: set[str]) -> str:
-        """Report all pods, and as deleted those that are known and missing; return the version of the list."""
+    async def list_pods(self, note: Callable[[PodReport], None], names: set[str]) -> str:
+        """Report all pods, and as deleted those that are gone; return the version of the list."""
         status, body = await self.call(
             self.pods.list_namespaced_pod_without_preload_content, label_selector=self.selector
         )
         self.require(status, body, "list pods")
         found = [parse_pod(each) for each in body.get("items") or []]
-        for name in known - {each.name for each in found}:
+        for name in names - {each.name for each in found}:
             note(PodReport(name, is_deleted=True))
-        known.clear()
-        known.update(each.name for each in found)
+        names.clear()
+        names.update(each.name for each in found)
         for each in found:
             note(each)
         return str(body.get("metadata", {}).get("resourceVersion", ""))
 
-    async def watch(self, version: str, note: Callable[[PodReport], None], known: set[str]) -> str:
+    async def watch(self, version: str, note: Callable[[PodReport], None], names: set[str]) -> str:
         """Report changes after a version; return the last version, or an empty text if all must be listed again."""
         try:
             reply = await self.pods.list_namespaced_pod_without_preload_content(
@@ -132,18 +132,18 @@ class KubernetesNamespace:
                     event = json.loads(line)
                     if event.get("type") == "ERROR":
                         return ""  # the version is too old
-                    version = self.pass_on(event, note, known) or version
+                    version = self.pass_on(event, note, names) or version
             finally:
                 reply.close()
         except (OSError, TimeoutError, ValueError, AttributeError, aiohttp.ClientError) as e:
             raise HostError(f"the cluster's reports about pods were interrupted: {e}") from e
         return version
 
-    def pass_on(self, event: Mapping[str, Any], note: Callable[[PodReport], None], known: set[str]) -> str:
+    def pass_on(self, event: Mapping[str, Any], note: Callable[[PodReport], None], names: set[str]) -> str:
         """Report one change; return its version."""
         report = parse_pod(event.get("object") or {}, is_deleted=event.get("type") == "DELETED")
         if event.get("type") != "BOOKMARK":
-            (known.discard if report.is_deleted else known.add)(report.name)
+            (names.discard if report.is_deleted else names.add)(report.name)
             note(report)
         return report.version
 
@@ -159,7 +159,7 @@ async def _split_lines(content: Any) -> AsyncIterator[bytes]:
                 yield line
 
 
-def read_message(body: Mapping[str, Any]) -> str:
+def _read_message(body: Mapping[str, Any]) -> str:
     """Return the text of an API server's error."""
     return str(body.get("message", "no reason was given"))[:400]
 

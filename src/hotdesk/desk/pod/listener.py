@@ -110,7 +110,7 @@ class ExpectedGuest:
     """Returns the message for a guest with this version of Python's bytecode."""
     address: str = ""
     """The pod's address, as the API server reports it."""
-    known: anyio.Event = field(default_factory=anyio.Event)
+    located: anyio.Event = field(default_factory=anyio.Event)
     """Set when the address is known, or when the pod has ended."""
     arrived: anyio.Event = field(default_factory=anyio.Event)
     streams: DeskStreams | None = None
@@ -121,7 +121,7 @@ class ExpectedGuest:
         """Note the pod's address; the first one stays."""
         if address and not self.address:
             self.address = address
-            self.known.set()
+            self.located.set()
 
 
 class GuestListener:
@@ -136,7 +136,7 @@ class GuestListener:
         """The agent's address for pods, as ADDRESS:PORT."""
         self.tasks = tasks
         self.log = log
-        self.context, self.certificate = make_listener_identity()
+        self.context, self.certificate = _make_listener_identity()
         self.expected: dict[str, ExpectedGuest] = {}
         self.free = anyio.Semaphore(MAX_HANDSHAKES)
         self.by_address: Counter[str] = Counter()
@@ -149,7 +149,7 @@ class GuestListener:
 
     def forget(self, desk: str) -> None:
         if (guest := self.expected.pop(desk, None)) is not None:
-            guest.known.set()
+            guest.located.set()
 
     async def wait(self, guest: ExpectedGuest, seconds: float) -> DeskStreams:
         """Wait for a guest; from then on its token is worthless."""
@@ -198,10 +198,10 @@ class GuestListener:
         channel = TlsServerChannel(raw, self.context)
         with anyio.fail_after(HANDSHAKE_SECONDS):
             await channel.shake_hands()
-            hello = parse_hello(await channel.read_line(MAX_HELLO))
+            hello = _parse_hello(await channel.read_line(MAX_HELLO))
         guest = self.find(hello["token"])
         with anyio.fail_after(ADDRESS_SECONDS):
-            await guest.known.wait()
+            await guest.located.wait()
         if guest.address != address:
             raise ValueError(f"it presented the token of a pod with the address {guest.address or 'of an ended one'}")
         if guest.is_used:
@@ -224,7 +224,7 @@ class GuestListener:
         return guest
 
 
-def parse_hello(line: bytes) -> Mapping[str, str]:
+def _parse_hello(line: bytes) -> Mapping[str, str]:
     """Return the fields of a guest's first message; raise `ValueError` for anything but two short texts."""
     hello = json.loads(line)
     if not isinstance(hello, dict) or hello.keys() != {"token", "python"}:
@@ -234,7 +234,7 @@ def parse_hello(line: bytes) -> Mapping[str, str]:
     return hello
 
 
-def make_listener_identity() -> tuple[ssl.SSLContext, str]:
+def _make_listener_identity() -> tuple[ssl.SSLContext, str]:
     """Make a key and a certificate for one life of an agent; pods accept only this certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hotdesk pod agent")])
