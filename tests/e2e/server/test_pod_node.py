@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -82,3 +83,48 @@ def test_a_sandbox_is_a_pod(server: ServerProcess, agent: NodeProcess) -> None:
         with pytest.raises(SandboxException, match="paused"):
             sandbox.pause()
         assert sandbox.commands.run("echo on").stdout == "on\n"
+
+
+def test_ready_pods_are_claimed_and_a_killed_agent_leaves_none(
+    room: ClusterRoom, agent: NodeProcess, kubernetes: ApiServer
+) -> None:
+    with room.serve(agent.address, config="ready = {base = 1}") as server:
+        server.wait_for_nodes(1)
+        (ready,) = wait_for_pods(kubernetes, "ready")
+        with Sandbox.create("base", timeout=120, **server.e2b) as sandbox:
+            assert sandbox.sandbox_id.startswith(ready) or ready in sandbox.sandbox_id
+            assert sandbox.commands.run("echo $((6 * 7))").stdout == "42\n"
+        left = wait_for_pods(kubernetes, "ready")
+        agent.kill()
+        again = room.start_node("p1", "--drain", "1s", "--port", agent.address.rpartition(":")[2])
+        assert not left & {each["metadata"]["name"] for each in anyio.run(list_pods, kubernetes)}
+        server.wait_for_nodes(1)
+        assert again.process.poll() is None
+        with Sandbox.create("base", timeout=120, **server.e2b) as sandbox:
+            assert sandbox.commands.run("echo again").stdout == "again\n"
+
+
+def wait_for_pods(kubernetes: ApiServer, state: str) -> set[str]:
+    """Wait until there are pods of a state whose programs run; return their names."""
+    end = time.monotonic() + 90
+    while True:
+        pods = anyio.run(list_pods, kubernetes)
+        found = {
+            each["metadata"]["name"]
+            for each in pods
+            if each["metadata"]["labels"]["hotdesk/state"] == state and each["status"].get("podIP")
+        }
+        if found:
+            time.sleep(3)  # its guest connects, and runs a first program
+            return found
+        assert time.monotonic() < end, pods
+        time.sleep(0.3)
+
+
+async def list_pods(kubernetes: ApiServer) -> list[dict[str, Any]]:
+    from hotdesk.desk.pod.kubernetes_api import open_namespace
+
+    async with open_namespace(NAMESPACE, "p1", print, kubernetes.write_kubeconfig("agent")) as cluster:
+        listed = await cluster.call(cluster.pods.list_namespaced_pod_without_preload_content)
+    await anyio.sleep(0.2)  # aiohttp closes its connections in a later turn
+    return list(listed[1]["items"])
