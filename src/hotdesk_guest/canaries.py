@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 GATE = ("127.0.0.1", 3128)
-TIMEOUT_S = 3.0
 MAX_ANSWER_BYTES = 4096
 NAME = b"example.com"
 OTHER = "other.invalid"
@@ -33,11 +32,11 @@ def knock(kind: int, host: str, port: int) -> int:
         return e.errno or -1
 
 
-def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
+def call(family: int, kind: int, address: "tuple[str, int] | bytes", seconds: float) -> int:
     """Send a byte to a listener on this machine; return the error number, 0 if accepted, -1 if there was no answer."""
     try:
         sock = _socket.socket(family, kind)
-        sock.settimeout(TIMEOUT_S / 10)
+        sock.settimeout(seconds / 10)
         sock.connect(address)
         if kind == _socket.SOCK_DGRAM:
             sock.send(b"\0")
@@ -55,10 +54,10 @@ def resolve() -> int:
         return 0
 
 
-def ask(where: bytes) -> Socket:
+def ask(where: bytes, seconds: float) -> Socket:
     """Request a connection from the door; return the socket."""
     sock = Socket()
-    sock.settimeout(TIMEOUT_S)
+    sock.settimeout(seconds)
     sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     try:
         sock.connect(GATE)
@@ -123,15 +122,19 @@ def _try_work(work: "Callable[..., object]", *arguments: object) -> str:
         return ascii(e).encode()[:MAX_ANSWER_BYTES].hex()
 
 
-def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: str, far: str, near: str) -> None:
-    calls = [ask(where.encode()) for where in (f"{echo}:443", f"{echo}:443", *near.split())]
+def main(
+    nonce: str, placeholder: str, echo: str, file: str, port: str, name: str, far: str, near: str, seconds: str
+) -> None:
+    """Try every way out; wait at most these seconds for each answer."""
+    limit = float(seconds)
+    calls = [ask(where.encode(), limit) for where in (f"{echo}:443", f"{echo}:443", *near.split())]
     kinds = {"tcp": _socket.SOCK_STREAM, "udp": _socket.SOCK_DGRAM}
     knocks = [knock(kinds[kind], host, int(port)) for kind, host, port in (one.split("|") for one in far.split())]
     local = [
-        call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", int(port))),
-        call(_socket.AF_UNIX, _socket.SOCK_STREAM, b"\0" + name.encode()),
-        call(_socket.AF_INET, _socket.SOCK_STREAM, ("127.0.0.1", 53)),
-        call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", 53)),
+        call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", int(port)), limit),
+        call(_socket.AF_UNIX, _socket.SOCK_STREAM, b"\0" + name.encode(), limit),
+        call(_socket.AF_INET, _socket.SOCK_STREAM, ("127.0.0.1", 53), limit),
+        call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", 53), limit),
     ]
     local.append(resolve() if local[3] > 0 else -1)
     outcomes = ["", "", ""]

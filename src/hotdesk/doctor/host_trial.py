@@ -23,6 +23,7 @@ from hotdesk.ipc.child import SOURCE, START
 from hotdesk.linux import cgroup, loopdev, syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.landlock import find_existing
+from hotdesk.linux.pace import scale_seconds
 
 _TIMEOUT_S = 60.0
 _TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
@@ -51,7 +52,7 @@ def attempt(settings: Config) -> HostTrial:
     """Carry out all trials as root. If the process does not answer, the first one counts as failed."""
     argv = [sys.executable, "-I", "-c", START, str(SOURCE), _MODULE, str(find_existing(settings.lib))]
     try:
-        done = subprocess.run(argv, capture_output=True, check=False, timeout=_TIMEOUT_S, cwd="/")
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=scale_seconds(_TIMEOUT_S), cwd="/")
     except (OSError, subprocess.TimeoutExpired) as e:
         return _fail(str(e))
     return parse(done.stdout)

@@ -17,6 +17,7 @@ from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failu
 from hotdesk.doctor.view import read, read_mounts
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.processes import read_status
 
 LOOK = 0.15
@@ -61,7 +62,7 @@ async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     before = await _count_ticks(pid)
     cgroup.freeze(True)
     try:
-        frozen = await wait_until(lambda: _is_frozen(cgroup), GRACE_S)
+        frozen = await wait_until(lambda: _is_frozen(cgroup), scale_seconds(GRACE_S))
         start = count(pid)
         await anyio.sleep(LOOK)
         during = count(pid) - start
@@ -74,7 +75,7 @@ async def _count_ticks(pid: int) -> int:
     """Return how often a process ran while it was observed; longer on a busy machine, until it ran a few times."""
     start = count(pid)
     await anyio.sleep(LOOK)
-    await wait_until(lambda: count(pid) - start > ENOUGH, GRACE_S)
+    await wait_until(lambda: count(pid) - start > ENOUGH, scale_seconds(GRACE_S))
     return count(pid) - start
 
 
@@ -90,7 +91,7 @@ def count(pid: int) -> int:
 async def outlive(settings: Config, desk: str, opened: float, deadline: float) -> DeadlineOutcome:
     """Wait until a desk has disappeared because of its deadline."""
     folder = settings.run / "desks" / desk
-    gone = await wait_until(lambda: not folder.exists(), deadline + GRACE_S)
+    gone = await wait_until(lambda: not folder.exists(), deadline + scale_seconds(GRACE_S))
     return DeadlineOutcome(time.monotonic() - opened if gone else None, deadline)
 
 
@@ -105,7 +106,7 @@ async def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 async def search(traces: Traces) -> list[str]:
     """List the remains of a burnt desk, after waiting for the kernel to clean up."""
-    await wait_until(lambda: not list(_find_leftovers(traces)), GRACE_S)
+    await wait_until(lambda: not list(_find_leftovers(traces)), scale_seconds(GRACE_S))
     return list(_find_leftovers(traces))
 
 
@@ -150,7 +151,8 @@ def judge_freeze(outcome: Frozen) -> Finding:
 def judge_deadline(outcome: DeadlineOutcome) -> Finding:
     if outcome.seconds is None:
         return report_failure(
-            f"the desk was still open {GRACE_S:.0f} s after its deadline of {outcome.deadline:g} s; doctor burnt it"
+            f"the desk was still open {scale_seconds(GRACE_S):.0f} s after its deadline of {outcome.deadline:g} s; "
+            "doctor burnt it"
         )
     if outcome.seconds < outcome.deadline / 2:
         return report_failure(

@@ -31,6 +31,7 @@ from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE
 from hotdesk.linux import cgroup, uids
+from hotdesk.linux.pace import scale_seconds
 
 YEAR = 365.25 * 86400
 FILE_TABLE = 1 << 40
@@ -144,7 +145,9 @@ def look(settings: Config) -> MachineFacts:
 def read_version(program: str) -> tuple[int, ...]:
     try:
         argv = [program, "--version"]
-        output = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
+        output = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", check=False, timeout=scale_seconds(10)
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
     found = re.search(r"version (\d+(?:\.\d+)+)", output)
@@ -157,7 +160,7 @@ def _try_confinement() -> Confined | None:
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
     argv = [sys.executable, "-I", "-c", _CONFINE, source, folder]
     try:
-        output = subprocess.run(argv, capture_output=True, check=False, timeout=20).stdout
+        output = subprocess.run(argv, capture_output=True, check=False, timeout=scale_seconds(20)).stdout
         return Confined(**json.loads(output))
     except OSError:
         return None

@@ -23,6 +23,7 @@ from hotdesk.doctor.sentry_view import get_desk_root, look_at_sandbox
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup
 from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.linux.pace import scale_seconds
 
 _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=1.0, pids=64, deadline=120, idle=120)
 _PROBE_TIMEOUT_S = 30.0
@@ -101,7 +102,7 @@ async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
     before = await _count_until_used(cgroup)
     cgroup.freeze(True)
     try:
-        frozen = await wait_until(cgroup.is_frozen, GRACE_S)
+        frozen = await wait_until(cgroup.is_frozen, scale_seconds(GRACE_S))
         start = cgroup.read_cpu_seconds()
         await anyio.sleep(_WATCH_S)
         during = cgroup.read_cpu_seconds() - start
@@ -114,7 +115,7 @@ async def _count_until_used(cgroup: Cgroup) -> float:
     """Return the processor seconds used while it was observed; longer on a busy machine, until there are some."""
     start = cgroup.read_cpu_seconds()
     await anyio.sleep(_WATCH_S)
-    await wait_until(lambda: cgroup.read_cpu_seconds() > start, GRACE_S)
+    await wait_until(lambda: cgroup.read_cpu_seconds() > start, scale_seconds(GRACE_S))
     return cgroup.read_cpu_seconds() - start
 
 

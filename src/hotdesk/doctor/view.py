@@ -20,6 +20,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
 from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.processes import read_status
 
 NAMESPACES = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
@@ -159,7 +160,9 @@ def open_devices(cgroup: Cgroup) -> dict[str, str]:
     paths = [path for path in OPENED if os.path.exists(path)]
     argv = [sys.executable, "-I", "-S", "-c", _OPEN_DEVICES, *paths]
     try:
-        done = subprocess.run(argv, preexec_fn=cgroup.join, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            argv, preexec_fn=cgroup.join, capture_output=True, text=True, check=True, timeout=scale_seconds(60)
+        )
     except (OSError, subprocess.SubprocessError):
         return {}
     return dict(zip(paths, done.stdout.split(), strict=False))

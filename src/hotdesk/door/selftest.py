@@ -25,6 +25,7 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.door import canary
 from hotdesk.door.canary import Canary
 from hotdesk.errors import DoorError
+from hotdesk.linux.pace import scale_seconds
 
 _Targets: TypeAlias = tuple[tuple[str, str], ...]
 """Targets to try, each with the name of its canary."""
@@ -32,7 +33,9 @@ _Targets: TypeAlias = tuple[tuple[str, str], ...]
 PROGRAM = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import canaries;canaries.main(*sys.argv[1:])"
 """Starts the program that every desk has beside its guest, compiled when its image was sealed."""
 _SELFTEST_TIMEOUT_S = 60.0
-"""An emulated machine on a busy host needs most of it; others need a fraction of a second."""
+"""A busy host needs most of it; others need a fraction of a second."""
+_ANSWER_TIMEOUT_S = 3.0
+"""Seconds that a canary waits for an answer of the door."""
 LIMIT = 1 << 16
 """Bytes of output the canaries may write."""
 FAR: _Targets = (
@@ -139,9 +142,11 @@ async def _run_canaries(
         far = (*place.far, *_find_own_address()) if place.far else ()
         near = list_refusable(scope, listener.port, nonce)
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
-        arguments = (nonce, expected.placeholder, canary.HOST, place.bundle, str(listener.port), listener.name, *listed)
+        seconds = f"{scale_seconds(_ANSWER_TIMEOUT_S):g}"
+        address = (str(listener.port), listener.name)
+        arguments = (nonce, expected.placeholder, canary.HOST, place.bundle, *address, *listed, seconds)
         argv = [python, "-I", "-S", "-B", "-c", place.program, *arguments]
-        done = await desk.run(argv, timeout=_SELFTEST_TIMEOUT_S, output_limit=LIMIT)
+        done = await desk.run(argv, timeout=scale_seconds(_SELFTEST_TIMEOUT_S), output_limit=LIMIT)
         result = read(done, nonce)
         is_late = done.timed_out or (result is not None and _has_late_answer(result))
         return judge(result, far, near, expected.digest, listener.list_caught_canaries()), is_late

@@ -21,18 +21,20 @@ from hotdesk.errors import HostError
 from hotdesk.event import Event, as_dict
 from hotdesk.ipc.calls import Calls, read_body
 from hotdesk.ipc.frames import FrameError, Frames, write
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.sockets import receive, send
 
 ANSWER_TIMEOUT_S = 30.0
-"""Longer than any request takes: after it, the keys process counts as stopped or broken."""
+"""Longer than any request takes, also the first, which waits for the process to start. After it, the keys process
+counts as stopped or broken."""
 GONE = (
     "the keys process (vault and journal) of these desks ended, so nothing can be recorded and all "
     "requests are refused; open other desks"
 )
 
 STUCK = (
-    f"the keys process (vault and journal) of these desks did not respond within {ANSWER_TIMEOUT_S:.0f} s, so nothing "
-    "can be recorded any more and all requests are refused; check whether the disk is stalled, and open other desks"
+    "the keys process (vault and journal) of these desks did not respond within {:.0f} s, so nothing can be recorded "
+    "any more and all requests are refused; check whether the disk is stalled, and open other desks"
 )
 
 
@@ -57,7 +59,7 @@ class KeysClient(Calls[dict[str, Any]]):
         self.sock = socket.socket(fileno=talk)
         self.sock.setblocking(False)
         self.waiting_sock = socket.socket(fileno=wait)
-        self.waiting_sock.settimeout(ANSWER_TIMEOUT_S)
+        self.waiting_sock.settimeout(scale_seconds(ANSWER_TIMEOUT_S))
         self.waiting = threading.Lock()
         """Held while a thread waits for its reply on the blocking connection."""
         self.waits = 0
@@ -81,14 +83,16 @@ class KeysClient(Calls[dict[str, Any]]):
     async def ask(self, verb: str, desk: str, **fields: object) -> dict[str, Any]:
         number = self.begin_call()
         request = self.send({"n": number, "verb": verb, "desk": desk, **fields})
-        return read_body(await self.call(number, request, ANSWER_TIMEOUT_S), self.peer)
+        return read_body(await self.call(number, request, scale_seconds(ANSWER_TIMEOUT_S)), self.peer)
 
     async def send(self, message: Mapping[str, object]) -> None:
         if self.failure is not None:
             raise self.failure
         try:
             async with self.sending:
-                with anyio.fail_after(ANSWER_TIMEOUT_S, shield=True):  # a partial message would break all that follow
+                with anyio.fail_after(
+                    scale_seconds(ANSWER_TIMEOUT_S), shield=True
+                ):  # a partial message would break all that follow
                     await send(self.sock, write(message))
         except (OSError, anyio.ClosedResourceError) as e:  # includes TimeoutError
             raise HostError(GONE) from e
@@ -151,7 +155,8 @@ class KeysClient(Calls[dict[str, Any]]):
             except BaseException as e:
                 self.shut_down()
                 if isinstance(e, OSError | FrameError):
-                    raise HostError(STUCK if isinstance(e, TimeoutError) else GONE) from e
+                    stuck = STUCK.format(scale_seconds(ANSWER_TIMEOUT_S))
+                    raise HostError(stuck if isinstance(e, TimeoutError) else GONE) from e
                 raise
         return read_body(message, self.peer)
 

@@ -167,7 +167,7 @@ class AnsweringDesk:
         self.results = list(results)
 
     async def run(self, argv: list[str], **options: object) -> Done:
-        far, result = argv[-2].split(), self.results.pop(0)
+        far, result = argv[-3].split(), self.results.pop(0)
         fields = {"nonce": argv[6], "knocks": [errno.ENETUNREACH] * len(far), "local": result.local}
         fields |= {"answers": result.answers} | {name: getattr(result, name).hex() for name in ("sni", "echo", "host")}
         return Done(0, json.dumps(fields).encode())

@@ -11,6 +11,7 @@ from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, make_printable
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.sockets import receive, send
 from hotdesk.walls import NAMES
 
@@ -62,13 +63,14 @@ async def start(desk: Desk, image: str) -> None:
     """Start the programs that an image promises; opened, copied and restarted desks need it."""
     if image in PLAIN:
         return
+    limit = scale_seconds(START_TIMEOUT_S)
     try:
-        with anyio.fail_after(START_TIMEOUT_S):
+        with anyio.fail_after(limit):
             if image == _INTERPRETER and await _introduce(desk):
                 return
-            done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
+            done = await desk.run([READY], timeout=limit, output_limit=_MAX_ENV_BYTES)
     except TimeoutError:
-        raise E2bError(500, f"this template did not start within {START_TIMEOUT_S:.0f} s; try again") from None
+        raise E2bError(500, f"this template did not start within {limit:.0f} s; try again") from None
     if not done.ok and (image == _INTERPRETER or done.exit_code != MISSING):
         if image == _INTERPRETER:
             raise DeskError(f"the sandbox's code interpreter did not start (exit status {done.exit_code}); try again")
@@ -82,7 +84,7 @@ async def renew_variables(desk: Desk, image: str) -> None:
     if image != _INTERPRETER:
         return
     try:
-        with anyio.fail_after(START_TIMEOUT_S):
+        with anyio.fail_after(scale_seconds(START_TIMEOUT_S)):
             if not await _introduce(desk):
                 raise DeskError(
                     f"the code interpreter of desk {desk.id} did not accept the desk's variables; its programs see "
@@ -99,7 +101,9 @@ async def _introduce(desk: Desk) -> bool:
     except DeskError:
         return False
     try:
-        found = await desk.run(["cat", "/proc/self/environ"], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
+        found = await desk.run(
+            ["cat", "/proc/self/environ"], timeout=scale_seconds(START_TIMEOUT_S), output_limit=_MAX_ENV_BYTES
+        )
         pairs = (each.partition("=") for each in found.text.split("\0") if each)
         body = json.dumps({"env": {key: value for key, _, value in pairs if key != MARK}}).encode()
         await send(sock, b"POST /init HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)

@@ -25,6 +25,7 @@ from hotdesk.desk.keeper.spawn import decode_settings, launch
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE, send_now
 from hotdesk.linux import syscalls
+from hotdesk.linux.pace import scale_seconds
 
 LINE = 3
 """The file descriptor of the socket to the server."""
@@ -245,7 +246,7 @@ class Starting:
         self.line.close()
         with suppress(OSError):
             remove_file(self.settings.run / SOCKET, self.socket_file)
-        for seconds in (STOP_TIMEOUT_S, BURN_TIMEOUT_S, BURN_TIMEOUT_S):
+        for seconds in map(scale_seconds, (STOP_TIMEOUT_S, BURN_TIMEOUT_S, BURN_TIMEOUT_S)):
             for pid in self.jobs.values():
                 os.kill(pid, signal.SIGINT)
             end = time.monotonic() + seconds

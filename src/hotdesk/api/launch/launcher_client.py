@@ -20,6 +20,7 @@ from hotdesk.desk.keeper.spawn import Started, encode_settings, pair
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.ipc.calls import PacketCalls, read_body
 from hotdesk.ipc.child import SOURCE, START
+from hotdesk.linux.pace import scale_seconds
 
 PROGRAM = "hotdesk.api.launch.launcher"
 ANSWER_TIMEOUT_S = 10.0
@@ -127,7 +128,7 @@ class LauncherClient(PacketCalls):
         """Send a request; return the process id it concerns."""
         number = self.begin_call()
         data = json.dumps({"n": number, "verb": verb, "tenant": tenant, **fields}).encode()
-        message, _ = await self.call(number, self.send(data, fds), timeout)
+        message, _ = await self.call(number, self.send(data, fds), scale_seconds(timeout))
         return int(read_body(message, self.peer)["pid"])
 
     def take(self, message: Mapping[str, object]) -> None:

@@ -15,6 +15,7 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.errors import HotdeskError, KeeperError
 from hotdesk.linux import uids
+from hotdesk.linux.pace import scale_seconds
 
 MIN_POLL_INTERVAL_S, MAX_POLL_INTERVAL_S = 0.001, 0.05
 """Minimum and maximum seconds between two steps of a burning desk."""
@@ -109,7 +110,7 @@ class Burning:
         fire.look = read_clock() + fire.pause
         if fire.pause == MAX_POLL_INTERVAL_S:
             self.note(fire, "burning", leftovers)
-        if not fire.stuck and read_clock() - fire.since > STUCK_AFTER_S:
+        if not fire.stuck and read_clock() - fire.since > scale_seconds(STUCK_AFTER_S):
             fire.stuck = True
             self.note(fire, "stuck", leftovers)
             self.ended(fire, leftovers)

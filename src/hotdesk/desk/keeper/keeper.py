@@ -42,6 +42,7 @@ from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperE
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.ipc.title import set_title
 from hotdesk.linux import rlimits, syscalls
+from hotdesk.linux.pace import scale_seconds
 
 _MAX_STARTING = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not raise throughput, and would delay the first ones."""
@@ -123,7 +124,7 @@ class Keeper:
         for desk in list(self.desks):
             with contain(desk, self.burn):
                 self.burn(desk, "owner gone")
-        end = read_clock() + BURN_TIMEOUT_S
+        end = read_clock() + scale_seconds(BURN_TIMEOUT_S)
         while self.burning.fires and read_clock() < end:
             time.sleep(min(0.01, self.burning.compute_wait() or 0.0))
             self.reap()
@@ -138,7 +139,7 @@ class Keeper:
 
     def see_off(self) -> None:
         """Wait for children that are ending (door, keys), so that no process outlives the keeper."""
-        end = read_clock() + _SERVICE_STOP_TIMEOUT_S
+        end = read_clock() + scale_seconds(_SERVICE_STOP_TIMEOUT_S)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] or read_clock() < end:
                 time.sleep(0.002)

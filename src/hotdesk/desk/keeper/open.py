@@ -27,6 +27,7 @@ from hotdesk.desk.wall.seam import StartError, Wall
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, find_hierarchies
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.walls import list_memory_walls
 
 _CAPACITY_CHECK_INTERVAL_S = 0.05
@@ -108,7 +109,7 @@ class Opening:
                     uids.release(base, entry.folder)
             raise
         start = read_clock()
-        hard = start + min(START_TIMEOUT_S, spec.deadline)
+        hard = start + min(scale_seconds(START_TIMEOUT_S), spec.deadline)
         return TrackedDesk(wall, room, entry, spec, runtime, console, number, hard, start, spare=request.spare)
 
     def build_room(
@@ -180,7 +181,7 @@ class Opening:
         tracked.wall.prepare(tracked.room)
         tracked.runtime, tracked.console = tracked.wall.stand_by(tracked.room).run()
         tracked.number, tracked.down = number, ""
-        tracked.hard = min(read_clock() + START_TIMEOUT_S, tracked.ends)
+        tracked.hard = min(read_clock() + scale_seconds(START_TIMEOUT_S), tracked.ends)
         tracked.record.note(state="starting")
 
     def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:

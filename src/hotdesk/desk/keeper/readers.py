@@ -10,6 +10,7 @@ from hotdesk.config import Config
 from hotdesk.errors import KeeperError
 from hotdesk.ipc import child
 from hotdesk.linux import uids
+from hotdesk.linux.pace import scale_seconds
 
 PROGRAM = "hotdesk.hands.reader.process"
 _MAX_READERS = 2048
@@ -37,7 +38,7 @@ class Readers:
         talk, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with hears, takes:
-            settings = {"uid": uids.READER, "root": str(empty), "stuck": STUCK_AFTER_S}
+            settings = {"uid": uids.READER, "root": str(empty), "stuck": scale_seconds(STUCK_AFTER_S)}
             self.pids[name] = child.spawn(PROGRAM, settings, hears, takes)
         return talk, hand
 

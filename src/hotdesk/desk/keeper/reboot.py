@@ -11,6 +11,7 @@ from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.errors import DeskError
+from hotdesk.linux.pace import scale_seconds
 
 POLL_INTERVAL_S = 0.001
 """Seconds between two checks of a desk whose processes are ending."""
@@ -48,7 +49,7 @@ class Reboots:
         if tracked.runtime or tracked.down:
             raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
         tracked.down, tracked.number, tracked.paused, tracked.suspended = "halting", number, False, False
-        tracked.hard = min(tracked.ends, read_clock() + STUCK_AFTER_S)
+        tracked.hard = min(tracked.ends, read_clock() + scale_seconds(STUCK_AFTER_S))
         tracked.record.note(state="halting")
         self.advance(tracked)
 

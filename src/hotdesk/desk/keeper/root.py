@@ -13,6 +13,7 @@ from hotdesk.desk.keeper.burn import Burn, contain
 from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, read_clock
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.processes import read_status
 
 START_TIMEOUT_S = 20.0
@@ -65,7 +66,9 @@ class Roots:
             strike(tracked)
             self.owner.send({"event": "rootless", "desk": desk})
         tracked.room.listener = tracked.room.admit_root()
-        tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, read_clock() + START_TIMEOUT_S)
+        tracked.root = RootGuest(
+            tracked.wall.enter(tracked.room), number, read_clock() + scale_seconds(START_TIMEOUT_S)
+        )
 
     def iterate_rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
         for tracked in list(self.desks.values()):
@@ -90,7 +93,7 @@ class Roots:
         if root.init:
             self.prove(tracked, root)
         elif root.hard <= read_clock():
-            self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
+            self.end(tracked, root, f"did not start within {scale_seconds(START_TIMEOUT_S):.0f} s")
 
     def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         root = tracked.root
@@ -107,7 +110,7 @@ class Roots:
     def note_runtime_exit(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
         """Handle the runtime's exit; the guest it started must then be proven."""
         room, root.runtime = tracked.room, 0
-        root.hard = read_clock() + PROOF_TIMEOUT_S
+        root.hard = read_clock() + scale_seconds(PROOF_TIMEOUT_S)
         try:
             pid = tracked.wall.find_guest(room, status, root=True)
         except StartError as e:

@@ -14,6 +14,7 @@ from hotdesk.desk.request import KeeperRequest, describe_end, write
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.ipc.calls import PacketCalls, find_error, read_body
 from hotdesk.ipc.child import MAX_PACKET_BYTES
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.syscalls import close_all
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
@@ -105,7 +106,7 @@ class KeeperClient(PacketCalls):
 
     async def explain_end(self, desk: str, root: bool = False) -> DeskGone | LinkError:
         """Return why a guest disconnected: its keeper reports that within a moment."""
-        await self.wait_end(desk, _END_EVENT_TIMEOUT_S, root)
+        await self.wait_end(desk, scale_seconds(_END_EVENT_TIMEOUT_S), root)
         if root and desk not in self.ended and desk in self.rootless:
             return LinkError(f"the process for root in desk {desk} ended; the next call as root starts another")
         why = self.ended.get(desk) or (

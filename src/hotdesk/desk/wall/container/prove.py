@@ -13,6 +13,7 @@ from collections.abc import Collection
 from hotdesk.desk.room.volume_store import FILES
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S
 from hotdesk.errors import KeeperError
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.processes import read_status
 
 VOLUME_ROOT = f"/{FILES}"
@@ -25,7 +26,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
 
     A runtime may return just before its child has finished its setup, so a flaw is checked again until a time limit.
     """
-    end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.0005
+    end, pause = time.monotonic() + scale_seconds(PROOF_TIMEOUT_S), 0.0005
     while wrong := list_flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
             raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not opened")

@@ -15,6 +15,7 @@ from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S
 from hotdesk.errors import KeeperError
 from hotdesk.linux import uids
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.processes import read_status
 
 OWN = ("pid", "mnt", "ipc", "uts", "net", "user")
@@ -30,7 +31,7 @@ HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in OWN}
 
 def check(room: Room, supervisor: int) -> None:
     """Raise `KeeperError` unless every process in the cgroup is confined; flaws are checked again for a while."""
-    end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
+    end, pause = time.monotonic() + scale_seconds(PROOF_TIMEOUT_S), 0.001
     while wrong := list_flaws(room, supervisor):
         if time.monotonic() > end:
             raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not opened")

@@ -30,6 +30,7 @@ from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, MemoryWriter, Standby
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.ipc.child import SOURCE
 from hotdesk.linux import syscalls, uids
+from hotdesk.linux.pace import scale_seconds
 from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, Layer, VmTask
 
 MIN_MEMORY = 128 * MIB
@@ -213,7 +214,7 @@ class MicrovmWall(ContainerWall):
 
     def prove(self, room: Room, pid: int) -> None:
         super().prove(room, pid)
-        end = time.monotonic() + PROOF_TIMEOUT_S
+        end = time.monotonic() + scale_seconds(PROOF_TIMEOUT_S)
         while self.accelerator == "kvm" and not _runs_on_kvm(room):
             if time.monotonic() > end:
                 raise KeeperError("the wall failed its test: no process of the desk runs a virtual machine on KVM")

@@ -1,0 +1,41 @@
+"""How slow this machine is: limits that only detect a hang are longer on a slow (for example emulated) machine."""
+
+from __future__ import annotations
+
+from functools import cache
+from time import perf_counter
+
+_ROUNDS = 1000
+_USUAL_S = 60e-6
+"""Seconds for the rounds on an ordinary processor of one core at 2.5 GHz."""
+_TOLERANCE = 4.0
+"""A machine that is less than this many times slower has the usual limits."""
+_MAX_PACE = 30.0
+
+
+@cache
+def measure_pace() -> float:
+    """Return how many times slower than usual this machine runs Python: 1 to 30. Measured once in a process.
+
+    The fastest of several short runs counts: programs in desks, which keep processors busy, must not be able to extend
+    the limits that apply to them.
+    """
+    return compute_pace(min(_time_rounds() for _ in range(5)))
+
+
+def compute_pace(seconds: float) -> float:
+    """Return the pace of a machine that needs these seconds for the rounds."""
+    slower = seconds / _USUAL_S
+    return 1.0 if slower < _TOLERANCE else min(slower, _MAX_PACE)
+
+
+def scale_seconds(usual: float) -> float:
+    """Return a limit for this machine. Only for limits that detect a hang: not for deadlines, and not for tenants'."""
+    return usual * measure_pace()
+
+
+def _time_rounds() -> float:
+    began, total = perf_counter(), 0
+    for number in range(_ROUNDS):
+        total += number
+    return perf_counter() - began

@@ -1,0 +1,43 @@
+"""Tests of the machine's pace: an ordinary machine has the usual limits, and a slow one longer limits up to a bound."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+
+import pytest
+
+from hotdesk.linux import pace
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(1e-6, 1.0), (60e-6, 1.0), (239e-6, 1.0), (240e-6, 4.0), (1.2e-3, 20.0), (1.0, 30.0)]
+)
+def test_a_machine_is_slow_from_four_times_the_usual_seconds_on(seconds: float, expected: float) -> None:
+    assert pace.compute_pace(seconds) == pytest.approx(expected)
+
+
+def test_a_limit_is_scaled_by_the_measured_pace() -> None:
+    assert 1.0 <= pace.measure_pace() <= 30.0
+    assert pace.scale_seconds(20.0) == 20.0 * pace.measure_pace()
+
+
+def _spin(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def test_busy_processors_do_not_make_a_machine_slow() -> None:
+    before = pace.measure_pace()
+    spawn = multiprocessing.get_context("spawn")
+    busy = [spawn.Process(target=_spin, args=(2.0,)) for _ in range(4)]
+    for process in busy:
+        process.start()
+    try:
+        time.sleep(0.5)
+        pace.measure_pace.cache_clear()
+        assert pace.measure_pace() <= 2 * before
+    finally:
+        for process in busy:
+            process.join()
