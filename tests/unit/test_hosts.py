@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import threading
@@ -137,6 +138,25 @@ def test_a_machine_passes_when_every_step_did(
     assert ("passed" if passed else "FAILED") in str(result)
     results.save(tmp_path / "results.json", {result.name: result})
     assert results.load(tmp_path / "results.json") == {result.name: result}
+
+
+def test_a_machine_that_takes_longer_than_the_goal_passes_and_its_line_says_so() -> None:
+    slow = replace(DONE, seconds=3600.0, steps=(replace(GOOD, cpu_seconds=600.0),))
+    assert (DONE.within_goal, slow.passed, slow.within_goal) == (True, True, False)
+    assert "60.0 min (the goal is 15; processor 10.0 min)" in str(slow)
+    assert not replace(DONE, missing=("undo",)).within_goal
+
+
+@pytest.mark.slow
+def test_the_limits_of_commands_are_extended_on_a_slow_machine(session: Session) -> None:
+    session.patience = 20.0
+    assert session.run("sleep", "1", timeout=0.2).is_ok
+
+
+def test_the_processor_time_of_the_emulator_is_read(session: Session) -> None:
+    assert session.read_cpu_seconds() == 0.0
+    session.emulator = os.getpid()
+    assert 0.0 < session.read_cpu_seconds() <= sum(os.times()[:2]) + 0.1
 
 
 def test_a_failure_is_named_in_the_line() -> None:

@@ -17,7 +17,8 @@ from tools.hosts.machines import Machine
 from tools.hosts.results import MachineResult, StepResult
 from tools.hosts.steps import STEPS, Step, StepError, Visit
 
-LIMIT_MINUTES = 15.0
+LIMIT_MINUTES = 180.0
+PATIENCE = 4.0
 
 
 def main() -> None:
@@ -25,7 +26,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tools.hosts", description=__doc__)
     parser.add_argument("machine", nargs="*", help="names of machines (all)")
     parser.add_argument("--out", type=Path, default=kit.ROOT / "out/hosts", help="results, logs and cache")
-    parser.add_argument("--minutes", type=float, default=LIMIT_MINUTES, help="the longest a machine may take (15)")
+    parser.add_argument(
+        "--minutes", type=float, default=LIMIT_MINUTES, help="stop a machine after this many minutes (180)"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=PATIENCE, help="by how much the limits of commands are extended (4)"
+    )
     parser.add_argument("--budget", type=float, help="begin no machine after this many minutes")
     parser.add_argument("--again", action="store_true", help="also what passed before")
     parser.add_argument("--steps", help="only these, and those that everything needs: doctor,tests")
@@ -92,8 +98,8 @@ def try_machine(machine: Machine, steps: tuple[Step, ...], cache: Path, argument
     done: list[StepResult] = []
     facts: dict[str, str] = {}
     try:
-        with emulator.start(argv, folder, arguments.minutes * 60) as session:
-            done.append(note("boot", began, "the agent answers"))
+        with emulator.start(argv, folder, arguments.minutes * 60, arguments.patience) as session:
+            done.append(note("boot", began, "the agent answers", cpu_seconds=session.read_cpu_seconds()))
             visit = Visit(session, machine, brought, facts)
             take(steps, visit, done)
             if arguments.keep:
@@ -111,18 +117,21 @@ def try_machine(machine: Machine, steps: tuple[Step, ...], cache: Path, argument
 def take(steps: Iterable[Step], visit: Visit, done: list[StepResult]) -> None:
     """Run the steps in order; a failed step does not stop the others, unless they need it."""
     for step in steps:
-        began = time.monotonic()
+        began, used = time.monotonic(), visit.session.read_cpu_seconds()
         try:
-            done.append(note(step.name, began, step.act(visit)))
+            text, passed = step.act(visit), True
         except StepError as e:
-            done.append(note(step.name, began, str(e), passed=False))
-            if step.is_needed:
-                return
-        print(f"  {done[-1].name:12} {done[-1].seconds:6.1f} s  {done[-1].text[:300]}", flush=True)
+            text, passed = str(e), False
+        cpu_seconds = visit.session.read_cpu_seconds() - used
+        result = note(step.name, began, text, passed=passed, cpu_seconds=cpu_seconds)
+        done.append(result)
+        print(f"  {result.name:12} {result.seconds:6.1f} s, {cpu_seconds:.1f} s of processor  {text[:300]}", flush=True)
+        if step.is_needed and not passed:
+            return
 
 
-def note(name: str, began: float, text: str, *, passed: bool = True) -> StepResult:
-    return StepResult(name, passed, round(time.monotonic() - began, 1), text)
+def note(name: str, began: float, text: str, *, passed: bool = True, cpu_seconds: float = 0.0) -> StepResult:
+    return StepResult(name, passed, round(time.monotonic() - began, 1), text, round(cpu_seconds, 1))
 
 
 if __name__ == "__main__":

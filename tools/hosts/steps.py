@@ -73,7 +73,7 @@ class Visit:
 
     def poll(self, line: str, expected: str, seconds: float) -> None:
         """Wait until a command prints the expected text."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * self.session.patience
         while (result := self.session.run("sh", "-c", line, timeout=60.0)).output.strip() != expected:
             if time.monotonic() > end:
                 raise StepError(f"`{line}` printed {result.last_lines!r}, not {expected!r}")
@@ -242,7 +242,7 @@ def reboot(visit: Visit) -> str:
     old = visit.use_sandbox("--keep").splitlines()[-1]
     began = time.monotonic()
     visit.root("(sleep 2; systemctl reboot) >/dev/null 2>&1 &")
-    visit.session.await_boot(2 * BOOT_TIMEOUT_S)
+    visit.session.await_boot(2 * BOOT_TIMEOUT_S * visit.session.patience)
     seconds = time.monotonic() - began
     visit.poll("systemctl show --property SubState --value hotdesk", "running", 180.0)
     visit.use_sandbox("--gone", old)
