@@ -198,6 +198,15 @@ def test_a_read_only_usr_leaves_local_writable() -> None:
     ]
 
 
+def test_each_release_is_installed_as_the_guide_says() -> None:
+    guide = (kit.ROOT / "docs/guide/install.md").read_text()
+    for machine in MACHINES:
+        command = steps.get_install_command(machine)
+        assert command.replace("'hotdesk[serve]'", "hotdesk") in guide
+        assert steps.get_setup_command(machine, "f" * 32).partition(" setup")[0] in guide
+        assert ("--global" in command) == (machine.release == "trixie")
+
+
 def test_a_folder_of_packages_becomes_a_source_for_apt(tmp_path: Path) -> None:
     (tmp_path / "made/DEBIAN").mkdir(parents=True)
     (tmp_path / "made").chmod(0o755)

@@ -128,19 +128,32 @@ def look(visit: Visit) -> str:
     return f"{visit.facts['arch']}, kernel {visit.facts['kernel']}, {visit.facts['cgroup']}"
 
 
+def get_install_command(machine: Machine) -> str:
+    """Return the command with which docs/guide/install.md installs hotdesk."""
+    return f"{'' if machine.release == 'bookworm' else 'sudo '}pipx install {_get_scope(machine)}'hotdesk[serve]'"
+
+
+def get_setup_command(machine: Machine, signer: str) -> str:
+    """Return the command that sets a machine up with an image from a file."""
+    program = "~/.local/bin/hotdesk" if machine.release == "bookworm" else "sudo hotdesk"
+    return f"{program} setup --from {KIT}/base.image --signer {signer}"
+
+
+def _get_scope(machine: Machine) -> str:
+    """Return pipx's option for all users, which Debian 12's pipx does not have."""
+    return "" if machine.release == "bookworm" else "--global "
+
+
 def install(visit: Visit) -> str:
-    """Install the wheel as docs/guide/install.md says."""
-    if visit.machine.release == "bookworm":
-        visit.person("pipx install 'hotdesk[serve]'", timeout=600)
-        return "pipx install"
-    visit.person("sudo pipx install --global 'hotdesk[serve]'", timeout=600)
-    return "pipx install --global"
+    """Install the wheel."""
+    command = get_install_command(visit.machine)
+    visit.person(command, timeout=600)
+    return command
 
 
 def set_up(visit: Visit) -> str:
     """Set the machine up with an image from a file."""
-    command = "~/.local/bin/hotdesk" if visit.machine.release == "bookworm" else "sudo hotdesk"
-    output = visit.person(f"{command} setup --from {KIT}/base.image --signer {visit.kit.signer}", timeout=600).output
+    output = visit.person(get_setup_command(visit.machine, visit.kit.signer), timeout=600).output
     visit.facts["crun"] = visit.root("crun --version | head -n 1 | cut -d' ' -f3").output.strip()
     return output.strip().splitlines()[-1]
 
