@@ -67,6 +67,13 @@ def test_a_command_that_is_not_there_is_a_result(session: Session) -> None:
     assert session.run("/nonexistent").exit_code == 127
 
 
+def test_the_agent_waits_for_its_port(tmp_path: Path) -> None:
+    later = threading.Timer(0.7, (tmp_path / "port").touch)
+    later.start()
+    os.close(agent.open_port(str(tmp_path / "port")))
+    later.join()
+
+
 def test_long_output_is_cut_at_its_beginning(session: Session) -> None:
     result = session.run("sh", "-c", "yes line | head -c 400000; echo end")
     assert len(result.output) == agent.MAX_OUTPUT

@@ -18,8 +18,7 @@ _MAKE: dict[FileSystem, tuple[str, ...]] = {
 KIT = "/kit"
 AGENT_UNIT = """[Unit]
 Description=answers the host lab
-Requires=dev-virtio\\x2dports-lab.device
-After=dev-virtio\\x2dports-lab.device systemd-user-sessions.service
+After=systemd-user-sessions.service
 
 [Service]
 ExecStart=/usr/bin/python3 -B /etc/lab/agent.py

@@ -24,7 +24,7 @@ TRANSLATION_CACHE_MIB = 1024
 _KERNEL_OPTIONS = ("root=/dev/vda", "rw", "mitigations=off", "panic=-1", "net.ifnames=0")
 """Without mitigations: they slow down emulation, and nothing here depends on them."""
 _HARDWARE = {
-    "x86_64": ("qemu-system-x86_64", "q35", "Nehalem", "ttyS0"),
+    "x86_64": ("qemu-system-x86_64", "q35,sata=off,smbus=off", "Nehalem", "ttyS0"),
     "aarch64": ("qemu-system-aarch64", "virt", "neoverse-n1", "ttyAMA0"),
 }
 """Program, board, processor and console. The processors lack wide vectors, which are slower than none if emulated."""

@@ -67,9 +67,16 @@ def send(port: int, message: dict[str, Any]) -> None:
         data = data[os.write(port, data) :]
 
 
+def open_port(path: str) -> int:
+    """Open the port as soon as udev has named it, which takes minutes in slow emulation: longer than systemd waits."""
+    while not os.path.exists(path):
+        time.sleep(0.5)
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+
 def main() -> None:
     """Answer at the named port, or at the machine's own."""
-    port = os.open(sys.argv[1] if sys.argv[1:] else PORT, os.O_RDWR | os.O_CLOEXEC)
+    port = open_port(sys.argv[1] if sys.argv[1:] else PORT)
     with open("/proc/sys/kernel/random/boot_id") as file:
         serve(port, {"boot": file.read().strip()})
 
