@@ -225,10 +225,6 @@ def serve(visit: Visit) -> str:
         'share=$(dirname "$(dirname "$(readlink -f "$(command -v hotdesk)")")")/share/hotdesk; '
         "install -m 644 $share/hotdesk.service /etc/systemd/system/"
     )
-    visit.root(
-        "mkdir -p /etc/systemd/system/hotdesk.service.d && "
-        "printf '[Service]\\nTimeoutStartSec=900\\n' > /etc/systemd/system/hotdesk.service.d/emulated.conf"
-    )
     visit.make_key()
     began = time.monotonic()
     start = "systemctl daemon-reload && systemctl enable --now hotdesk"
@@ -266,7 +262,7 @@ def reboot(visit: Visit) -> str:
 
 def undo(visit: Visit) -> str:
     """Remove hotdesk, as docs/guide/install.md says, and check that nothing is left."""
-    visit.root("systemctl disable --now hotdesk && rm -r /etc/systemd/system/hotdesk.service*")
+    visit.root("systemctl disable --now hotdesk && rm -r /etc/systemd/system/hotdesk.service")
     visit.await_nothing_left()
     visit.person("sudo hotdesk setup --undo --yes --all --packages")
     again = visit.person("sudo hotdesk setup --undo --yes --all --packages --json").output

@@ -177,6 +177,10 @@ def test_systemd_finds_no_fault_in_the_unit(booted: Booted) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+def test_systemd_waits_for_a_server_that_starts_slowly(booted: Booted) -> None:
+    assert booted.show("TimeoutStartUSec") == "infinity"  # the default, 90 s, ends a server on an emulated machine
+
+
 def test_the_unit_counts_as_started_once_the_server_answers(running: Booted) -> None:
     assert (running.show("ActiveState"), running.show("Type")) == ("active", "notify")
     assert running.ask("/health") == '{"status":"ok"}'

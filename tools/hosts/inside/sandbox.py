@@ -6,20 +6,23 @@ import sys
 
 from e2b import Sandbox
 
+WAIT_S = 900.0
+"""Seconds for a request, most of which emulation takes."""
+
 
 def main() -> None:
     """Use a sandbox, then kill it, or leave it and print its id; or check that one is gone."""
     if sys.argv[1:2] == ["--gone"]:
-        running = [each.sandbox_id for each in Sandbox.list().next_items()]
+        running = [each.sandbox_id for each in Sandbox.list(request_timeout=WAIT_S).next_items()]
         assert sys.argv[2] not in running, f"{sys.argv[2]} still runs"
         return
-    sandbox = Sandbox.create(timeout=600, request_timeout=180)
-    assert sandbox.commands.run("echo $((6*7))", request_timeout=180).stdout == "42\n"
-    sandbox.files.write("note.txt", "draft", request_timeout=180)
-    assert sandbox.files.read("note.txt", request_timeout=180) == "draft"
-    assert sandbox.commands.run("id -u", request_timeout=180).stdout.strip() != "0"
+    sandbox = Sandbox.create(timeout=3600, request_timeout=WAIT_S)
+    assert sandbox.commands.run("echo $((6*7))", request_timeout=WAIT_S).stdout == "42\n"
+    sandbox.files.write("note.txt", "draft", request_timeout=WAIT_S)
+    assert sandbox.files.read("note.txt", request_timeout=WAIT_S) == "draft"
+    assert sandbox.commands.run("id -u", request_timeout=WAIT_S).stdout.strip() != "0"
     if "--keep" not in sys.argv:
-        assert sandbox.kill(request_timeout=180)
+        assert sandbox.kill(request_timeout=WAIT_S)
     print(sandbox.sandbox_id)
 
 
