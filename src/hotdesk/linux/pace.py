@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from time import perf_counter
 
-_ROUNDS = 1000
-_USUAL_S = 60e-6
+_ROUNDS = 300
+_USUAL_S = 18e-6
 """Seconds for the rounds on an ordinary processor of one core at 2.5 GHz."""
 _TOLERANCE = 4.0
 """A machine that is less than this many times slower has the usual limits."""

@@ -20,6 +20,7 @@ from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtim
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.host import find_server
+from hotdesk.linux.pace import scale_seconds
 
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ async def _run_at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
     name = name_holder(read_settings(place))
     path = Path(get_socket_path(place, name))
     why = "no process started"
-    end = anyio.current_time() + START_SECONDS
+    end = anyio.current_time() + scale_seconds(START_SECONDS)
     while anyio.current_time() < end:
         if is_private(str(path.parent)) and is_own_socket(str(path)):
             try:
@@ -87,6 +88,6 @@ async def _run_at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
         start(place, name)
         await anyio.sleep(0.02)
     raise HostError(
-        f"the background process that keeps desks open did not start within {START_SECONDS:.0f} s ({why}); "
-        "`hotdesk run --debug -- true` shows more"
+        f"the background process that keeps desks open did not start within "
+        f"{scale_seconds(START_SECONDS):.0f} s ({why}); `hotdesk run --debug -- true` shows more"
     )

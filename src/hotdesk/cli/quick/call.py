@@ -9,6 +9,7 @@ import sys
 
 from hotdesk.cli.quick.place import MAX_PATH_BYTES
 from hotdesk.cli.quick.signals import EndingSignals
+from hotdesk.linux.pace import scale_seconds
 
 OPEN_SECONDS = 60.0
 """Seconds an owner may take to reply: on a busy machine a desk waits for its turn."""
@@ -22,7 +23,7 @@ def dial(path: str) -> _socket.socket | None:
         return None
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        sock.settimeout(OPEN_SECONDS)
+        sock.settimeout(scale_seconds(OPEN_SECONDS))
         sock.connect(path)
         credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     except OSError:
@@ -79,7 +80,7 @@ def read_answer(sock: _socket.socket, signals: EndingSignals) -> tuple[dict[str,
     answer = b""
     try:
         while _END not in answer:
-            data = sock.recv(1 << 16) if signals.wait(sock.fileno(), OPEN_SECONDS) else b""
+            data = sock.recv(1 << 16) if signals.wait(sock.fileno(), scale_seconds(OPEN_SECONDS)) else b""
             if not data or len(answer) > _MAX_HEAD_BYTES:
                 return None
             answer += data

@@ -15,6 +15,7 @@ import time
 from hotdesk.cli.quick.link_socket import CHUNK, read_some, send_some
 from hotdesk.cli.quick.signals import EndingSignals, Interrupted
 from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError, make_printable
+from hotdesk.linux.pace import scale_seconds
 from hotdesk_guest import wire
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ class Follower:
         self.eaten = 0
         """Bytes of output that were written but not yet returned as credit."""
         self.reply: dict[str, object] | None = None
-        self.due: float | None = time.monotonic() + HELLO_SECONDS
+        self.due: float | None = time.monotonic() + scale_seconds(HELLO_SECONDS)
         """Time by which the awaited message must arrive."""
 
     def run(self, ask: dict[str, object], timeout: float | None) -> int:
@@ -79,13 +80,12 @@ class Follower:
         while not self.greeted:
             self.turn("hotdesk's process in the desk did not start in time; open another desk")
         self.put(wire.OPEN, wire.encode(ask))
-        silence = (
-            SILENCE_SECONDS if timeout is None else min(SILENCE_SECONDS, max(timeout, START_SECONDS) + EXIT_GRACE_S)
-        )
+        start = 0.0 if timeout is None else max(timeout, scale_seconds(START_SECONDS)) + scale_seconds(EXIT_GRACE_S)
+        silence = scale_seconds(SILENCE_SECONDS) if timeout is None else min(scale_seconds(SILENCE_SECONDS), start)
         self.due = time.monotonic() + silence
         while not self.started and self.reply is None:
             self.turn(f"hotdesk's process in the desk sent nothing for {silence:.0f} s; burn the desk, open another")
-        self.due = None if timeout is None else time.monotonic() + timeout + EXIT_GRACE_S
+        self.due = None if timeout is None else time.monotonic() + timeout + scale_seconds(EXIT_GRACE_S)
         try:
             while self.reply is None:
                 self.turn("")

@@ -12,6 +12,7 @@ from hotdesk.cli.quick.signals import SIGPIPE, EndingSignals, Interrupted
 from hotdesk.cli.quick.streams import FAILED, complain
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk.linux.landlock import confine
+from hotdesk.linux.pace import scale_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _explain_end() -> HotdeskError:
 
 def wait_burnt(sock: _socket.socket) -> None:
     """Shut down the sending side, and wait until the holder has burnt the desk and closed the connection."""
-    end = time.monotonic() + BURN_SECONDS
+    end = time.monotonic() + scale_seconds(BURN_SECONDS)
     try:
         sock.shutdown(_socket.SHUT_WR)
         while (remaining := end - time.monotonic()) > 0:

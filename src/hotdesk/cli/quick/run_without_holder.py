@@ -17,6 +17,7 @@ from hotdesk.cli.quick.arguments import QuickRun
 from hotdesk.cli.quick.place import IDENTITY, get_holder_environment
 from hotdesk.cli.quick.signals import EndingSignals, Interrupted
 from hotdesk.desk.keeper.program import launch
+from hotdesk.linux.pace import scale_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class _Owner:
 
         import hotdesk.cli.quick.run_follow  # noqa: F401
 
-        end = time.monotonic() + OPEN_SECONDS
+        end = time.monotonic() + scale_seconds(OPEN_SECONDS)
         while self.signals.wait(self.sock.fileno(), max(0.0, end - time.monotonic())):
             message, fds = self.receive()
             body = message.get("ok")
@@ -135,7 +136,7 @@ class _Owner:
 
     def accept(self, listener: _socket.socket, body: dict[str, object]) -> _socket.socket | None:
         """Accept the connection of the process that the keeper started; close any other."""
-        end = time.monotonic() + GREET_SECONDS
+        end = time.monotonic() + scale_seconds(GREET_SECONDS)
         watched = select.poll()
         for fd in (listener.fileno(), self.sock.fileno(), self.signals.fd):
             watched.register(fd, select.POLLIN)
@@ -178,7 +179,7 @@ class _Owner:
         """Return the error for a connection the guest closed, with the keeper's reason if it reports one."""
         from hotdesk.errors import DeskGone
 
-        self.sock.settimeout(END_EVENT_SECONDS)
+        self.sock.settimeout(scale_seconds(END_EVENT_SECONDS))
         why = "hotdesk's process in the desk closed the connection"
         while (message := self.receive()[0]) and message.get("event") != "ended":
             pass
@@ -192,7 +193,7 @@ class _Owner:
 
         try:
             self.sock.shutdown(_socket.SHUT_WR)
-            self.sock.settimeout(BURN_SECONDS)
+            self.sock.settimeout(scale_seconds(BURN_SECONDS))
             while self.sock.recv(MAX_PACKET_BYTES):
                 pass
         except OSError:

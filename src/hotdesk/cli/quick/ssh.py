@@ -10,6 +10,7 @@ from hotdesk.cli.quick.exec import ID_LENGTH, find_owner
 from hotdesk.cli.quick.place import MAX_PATH_BYTES, Place
 from hotdesk.cli.quick.streams import has_standard_streams
 from hotdesk.errors import HostError
+from hotdesk.linux.pace import scale_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def connect(path: str) -> _socket.socket | None:
         return None
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        sock.settimeout(OPEN_SECONDS)
+        sock.settimeout(scale_seconds(OPEN_SECONDS))
         sock.connect(path)
     except PermissionError as e:
         sock.close()

@@ -47,6 +47,7 @@ from hotdesk.desk.seam import (
     format_bound,
 )
 from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
+from hotdesk.linux.pace import scale_seconds
 
 START_SECONDS = 5.0
 """Minimum seconds to wait for a program's start, even if its time limit is shorter."""
@@ -165,7 +166,10 @@ class LinkedDesk:
             silence = (
                 SILENCE_TIMEOUT_S
                 if timeout is None
-                else min(SILENCE_TIMEOUT_S, max(timeout, START_SECONDS) + EXIT_GRACE_S)
+                else min(
+                    scale_seconds(SILENCE_TIMEOUT_S),
+                    max(timeout, scale_seconds(START_SECONDS)) + scale_seconds(EXIT_GRACE_S),
+                )
             )
             item = await channel.answer(silence)
             match item:

@@ -15,6 +15,7 @@ import anyio
 from hotdesk.desk.link.channel import UNEXPECTED_FRAME, Body, Channel, ChannelOwner, GuestReply
 from hotdesk.desk.link.clock import DeskClock
 from hotdesk.errors import BriefError, DeskError, DeskGone, LinkError, make_printable
+from hotdesk.linux.pace import scale_seconds
 from hotdesk_guest import wire
 
 READ = 1 << 16
@@ -192,7 +193,7 @@ class Link:
         self.greeted.set()
 
     async def wait_for_hello(self) -> Body:
-        with anyio.move_on_after(_HELLO_SECONDS):
+        with anyio.move_on_after(scale_seconds(_HELLO_SECONDS)):
             await self.greeted.wait()
         if self.hello is None:
             if self.failure is not None:
@@ -261,7 +262,7 @@ class Link:
         """
         gap = self.gap = LinkGap()
         try:
-            with anyio.fail_after(_PARK_SECONDS):
+            with anyio.fail_after(scale_seconds(_PARK_SECONDS)):
                 await self.ask_beside({"op": "park", "token": token})
         except BaseException as e:
             self.end_gap()
@@ -271,7 +272,7 @@ class Link:
         self.paused = True
         with contextlib.suppress(OSError):  # the guest has disconnected already
             self.sock.shutdown(socket.SHUT_WR)  # a virtual machine's guest cannot; its supervisor does so now
-        with anyio.move_on_after(_PARK_SECONDS):
+        with anyio.move_on_after(scale_seconds(_PARK_SECONDS)):
             await gap.parted.wait()
         if not gap.parted.is_set():
             self.break_off(LinkError(_NOT_CLOSED))
@@ -286,7 +287,7 @@ class Link:
         self.sock, self.reader = sock, wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
         gap.joined.set()
         try:
-            with anyio.fail_after(_PARK_SECONDS):
+            with anyio.fail_after(scale_seconds(_PARK_SECONDS)):
                 await self.ask_beside({"op": "rejoin", "same": True, "env": {}})
         except TimeoutError:
             self.break_off(LinkError("hotdesk's process in the desk did not continue; burn the desk and open another"))
@@ -322,7 +323,7 @@ class Link:
 
     async def reason(self) -> DeskGone | LinkError:
         """Return the reason for a failed write, once the reading task has found it."""
-        with anyio.move_on_after(_HELLO_SECONDS):
+        with anyio.move_on_after(scale_seconds(_HELLO_SECONDS)):
             await self.ended.wait()
         return self.make_lost_error()
 
@@ -347,7 +348,7 @@ class Link:
     async def wait_until_writable(self, begun: bool) -> None:
         """Wait until the socket takes more. If cancelled within a frame, wait for the rest briefly, or end the link."""
         try:
-            with anyio.fail_after(SILENT_SECONDS):
+            with anyio.fail_after(scale_seconds(SILENT_SECONDS)):
                 await anyio.wait_writable(self.sock)
         except TimeoutError:
             if self.may_be_silent():

@@ -20,6 +20,7 @@ from hotdesk.desk.link.channel import (
 from hotdesk.desk.link.replies import as_done, check
 from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
 from hotdesk.errors import BriefError, LinkError
+from hotdesk.linux.pace import scale_seconds
 from hotdesk_guest import wire
 
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
@@ -37,7 +38,7 @@ class LinkedProcess:
         self.pid = pid
         self.done = done
         self.clock = channel.link.clock
-        self.deadline = math.inf if timeout is None else self.clock.get_time() + timeout + EXIT_GRACE_S
+        self.deadline = math.inf if timeout is None else self.clock.get_time() + timeout + scale_seconds(EXIT_GRACE_S)
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:

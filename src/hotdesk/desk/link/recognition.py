@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.channel import Body
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.sockets import accept, get_peer, receive
 from hotdesk_guest import wire
 
@@ -57,7 +58,7 @@ class Recognition:
         hello: Body | None = None
         sock.setblocking(False)
         try:
-            with anyio.move_on_after(_HELLO_SECONDS):
+            with anyio.move_on_after(scale_seconds(_HELLO_SECONDS)):
                 hello = await _read_hello(sock)
         finally:
             self.callers -= 1

@@ -161,7 +161,7 @@ class KeeperClient(PacketCalls):
         self.closing = True
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)
-        with anyio.move_on_after(BURN_SECONDS):
+        with anyio.move_on_after(scale_seconds(BURN_SECONDS)):
             await self.wait_exit()
 
 

@@ -28,6 +28,7 @@ from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.pace import scale_seconds
 from hotdesk.linux.processes import is_dying
 from hotdesk.linux.sockets import accept, get_peer
 
@@ -304,7 +305,7 @@ class KeeperRuntime:
 
     async def stop_waiting(self, desk: DeskId, body: dict[str, object], root: bool, scope: anyio.CancelScope) -> None:
         """Stop waiting for a guest's connection when it or its desk ended, or after the time its wall allows."""
-        seconds = float(str(body.get("start_seconds", GREET_SECONDS)))
+        seconds = float(str(body.get("start_seconds", scale_seconds(GREET_SECONDS))))
         await self.keeper.wait_end(desk, seconds, root)
         scope.cancel()
 
