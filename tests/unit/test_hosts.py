@@ -199,6 +199,7 @@ def test_every_sample_is_there() -> None:
 
 def test_a_read_only_usr_leaves_local_writable() -> None:
     lines = disk.fstab(Machine("here", is_usr_read_only=True)).splitlines()
+    assert "x-systemd.device-timeout=0" in lines[1]
     assert lines[2:] == [
         "/usr /usr none bind,ro 0 0",
         "/var/usr-local /usr/local none bind,x-systemd.requires-mounts-for=/usr 0 0",

@@ -91,8 +91,9 @@ def write_files(machine: Machine, folder: Path) -> None:
 
 
 def fstab(machine: Machine) -> str:
-    """Return the machine's /etc/fstab."""
-    lines = [f"/dev/vda / {machine.filesystem} rw,relatime 0 0", f"/dev/vdb {KIT} ext4 ro 0 0"]
+    """Return the machine's /etc/fstab. In slow emulation a disk appears after systemd's usual 90 s."""
+    kit = f"/dev/vdb {KIT} ext4 ro,x-systemd.device-timeout=0 0 0"
+    lines = [f"/dev/vda / {machine.filesystem} rw,relatime 0 0", kit]
     if machine.is_usr_read_only:
         lines += ["/usr /usr none bind,ro 0 0"]
         lines += ["/var/usr-local /usr/local none bind,x-systemd.requires-mounts-for=/usr 0 0"]
