@@ -30,6 +30,8 @@ Restart=always
 [Install]
 WantedBy=multi-user.target
 """
+PATIENT_SYSTEMD = "[Manager]\nDefaultTimeoutStartSec=1800\nDefaultDeviceTimeoutSec=1800\n"
+"""In slow emulation the journal and the console take longer than the usual 90 s; hotdesk's own unit sets its limit."""
 _FILL = r"""set -e
 image=$1; mount_point=$2; archive=$3; files=$4; shift 4
 mount -o loop "$image" "$mount_point"
@@ -81,6 +83,7 @@ def write_files(machine: Machine, folder: Path) -> None:
         "etc/pip.conf": f"[global]\nno-index = true\nfind-links = {KIT}/wheels\ndisable-pip-version-check = true\n",
         "etc/apt/sources.list": f"deb [trusted=yes] file:{KIT}/packages ./\n",
         "etc/sysctl.d/lab.conf": "".join(f"{name} = {value}\n" for name, value in machine.sysctls),
+        "etc/systemd/system.conf.d/lab.conf": PATIENT_SYSTEMD,
         "etc/systemd/system/lab-agent.service": AGENT_UNIT,
         "etc/lab/agent.py": (inside / "agent.py").read_text(),
     }
