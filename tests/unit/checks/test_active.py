@@ -437,6 +437,11 @@ def test_a_program_may_contain_nothing_else_that_is_active(tmp_path: Path) -> No
     assert not seen(tmp_path, "a.py", f"#!/x\n# {BIDI}\n".encode(), code).passed
 
 
+def test_links_of_an_encrypted_pdf_are_not_read(tmp_path: Path) -> None:
+    data = pdf("<< /Encrypt 2 0 R >>", "<< /S /URI /URI (\\254*x) >>")
+    assert [fault.rule for fault in seen(tmp_path, "a.pdf", data).faults] == ["encrypted"]
+
+
 def test_nested_files_are_scanned_to_a_fixed_depth(tmp_path: Path) -> None:
     data = packed({"a": "#!/bin/sh\n"})
     for _ in range(2):

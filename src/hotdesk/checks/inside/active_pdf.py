@@ -80,13 +80,16 @@ def look(data: bytes, found: Found, where: str) -> None:
     plain = _unescape_names(data)
     packed = unpack_object_streams(data, found, where)
     texts = (plain, *packed)
+    families = set()
     for text in texts:
         for family, shape, what in RULES:
             if match := shape.search(text):
+                families.add(family)
                 found.add(family, where, f"{what}: {match.group()[:60].decode('latin-1')}")
     objects = Objects(texts)
     for text in texts:
-        _inspect_links(text, objects, found, where)
+        if "encrypted" not in families:  # else its strings are unreadable, which the finding states
+            _inspect_links(text, objects, found, where)
         for match in OPEN_ACTION.finditer(text):
             if _is_active_opening(text, match.end(), texts):
                 found.add("actions", where, "an action that runs when the file is opened")
