@@ -64,8 +64,8 @@ TOLD: dict[str, dict[str, Any]] = {
     "program": {"runs": {"program": RUN}, "made": {}},
     "quotes": {"pages": 1, "quotes": [["claim 1", 1, 30, True]]},
     "zip": {"members": [["a", 1, True, "file"], ["b/c", 2, True, "file"]]},
-    "sheet": {"sheets": [{"name": "x", "cells": [CELL, {**CELL, "at": "A2", "value": 1.0, "formula": "SUM(A3:A4)"}]}],
-              "tools": {"Python": "3"}},
+    "sheet": {"sheets": [{"name": "x", "cells": [CELL, {**CELL, "at": "A2", "value": 1.0, "formula": "SUM(A3:A4)"}],
+                          "hidden": False, "hidden_rows": 0, "hidden_columns": 0}], "tools": {"Python": "3"}},
     "xlsx": BOOK,
 }  # fmt: skip
 """An example of the evidence a desk reports to each check, which it can read."""
