@@ -34,6 +34,7 @@ from hotdesk.event import Event, Note
 from hotdesk.ipc.scope_task import Standing
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.cgroup import Cgroup, find_hierarchies
+from hotdesk.linux.ownership import is_private
 from hotdesk.linux.sockets import is_answered
 from hotdesk.walls import TRAITS, WallCatalog
 
@@ -426,9 +427,17 @@ def find_owner_path(settings: Config, desk: DeskId) -> Path:
 
 
 def find_server(settings: Config) -> Path:
-    """Return the socket of a running server, for users who cannot open desks themselves."""
-    candidates = [Path(os.environ.get("HOTDESK_SERVER") or settings.run / "serve.sock")]
-    if not os.environ.get("HOTDESK_SERVER") and not os.environ.get("HOTDESK_HOME"):
+    """Return the socket of a running server, for users who cannot open desks themselves.
+
+    Without `HOTDESK_SERVER` and `HOTDESK_HOME` the user's own folder may be below /tmp, where others create files.
+    """
+    own = settings.run / "serve.sock"
+    if chosen := os.environ.get("HOTDESK_SERVER"):
+        candidates = [Path(chosen)]
+    elif os.environ.get("HOTDESK_HOME"):
+        candidates = [own]
+    else:
+        candidates = [own] if is_private(str(own.parent)) else []
         candidates.append(Path("/run/hotdesk/serve.sock"))
     for candidate in candidates:
         if is_answered(candidate):

@@ -6,6 +6,7 @@ import array
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -176,7 +177,7 @@ POSES = {
 )
 @falls_without(
     "folders of this user alone",
-    Removal("quick/call.py", " or found.st_uid != os.geteuid() or found.st_mode & 0o022:", ":"),
+    Removal("linux/ownership.py", " or found.st_uid != os.geteuid() or found.st_mode & 0o022:", ":"),
     cases="another user's folder | a folder others can write to | a folder below one others can write to",
 )
 @no_guard("it must pass: that not everything is refused", cases="a real one")
@@ -207,6 +208,43 @@ def test_a_planted_socket_is_never_called(pose: str) -> None:
             if sock is not None:
                 sock.close()
             assert (sock is not None) == is_called
+
+
+FIND_SERVER = """
+import os
+from hotdesk import config, host
+from hotdesk.errors import HostError
+os.setgroups([]); os.setgid(54321); os.setuid(54321)
+try:
+    print(host.find_server(config.load()))
+except HostError:
+    print("no server")
+"""
+
+
+@falls_without(
+    "no server's socket in a folder of others",
+    Removal("hotdesk/host.py", " if is_private(str(own.parent)) else []", ""),
+)
+def test_a_server_that_another_user_poses_as_below_tmp_gets_no_command(settings: Config) -> None:
+    place = Path("/tmp/hotdesk-54321")
+    place.mkdir(mode=0o755)
+    try:
+        folder = place / "hotdesk"
+        folder.mkdir(mode=0o755)
+        for each in (place, folder):
+            os.chown(each, NOBODY, NOBODY)
+        with listening(folder / "serve.sock", NOBODY) as planted:
+            planted.chmod(0o666)
+            others = ("HOTDESK_", "XDG_")
+            env = {name: value for name, value in environment(settings).items() if not name.startswith(others)}
+            argv = [sys.executable, "-c", FIND_SERVER]
+            done = subprocess.run(
+                argv, check=True, env={**env, "HOME": "/nonexistent"}, capture_output=True, text=True, timeout=30
+            )
+            assert done.stdout.strip() in ("no server", "/run/hotdesk/serve.sock")
+    finally:
+        shutil.rmtree(place)
 
 
 @falls_without("a holder of another name", Removal("quick/run.py", ' or answer[0].get("holder") != name', ""))

@@ -11,7 +11,7 @@ from typing import TypeVar
 import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.cli.quick.call import is_own_socket, is_private
+from hotdesk.cli.quick.call import is_own_socket
 from hotdesk.cli.quick.place import Place, get_socket_path, name_holder, read_settings
 from hotdesk.cli.quick.start import start
 from hotdesk.config import Config
@@ -20,6 +20,7 @@ from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtim
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.host import find_server
+from hotdesk.linux.ownership import is_private
 from hotdesk.linux.pace import scale_seconds
 
 T = TypeVar("T")

@@ -9,6 +9,7 @@ import sys
 
 from hotdesk.cli.quick.place import MAX_PATH_BYTES
 from hotdesk.cli.quick.signals import EndingSignals
+from hotdesk.linux.ownership import is_private
 from hotdesk.linux.pace import scale_seconds
 
 OPEN_SECONDS = 60.0
@@ -33,18 +34,6 @@ def dial(path: str) -> _socket.socket | None:
         sock.close()
         return None
     return sock
-
-
-def is_private(folder: str) -> bool:
-    """Return whether only this user can create files in a folder, or replace it or its parent."""
-    for each in (folder, os.path.dirname(folder)):
-        try:
-            found = os.lstat(each)
-        except OSError:
-            return False
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            return False
-    return True
 
 
 def is_own_socket(path: str) -> bool:

@@ -10,6 +10,7 @@ from hotdesk.cli.quick.exec import ID_LENGTH, find_owner
 from hotdesk.cli.quick.place import MAX_PATH_BYTES, Place
 from hotdesk.cli.quick.streams import has_standard_streams
 from hotdesk.errors import HostError
+from hotdesk.linux.ownership import is_private
 from hotdesk.linux.pace import scale_seconds
 
 TYPE_CHECKING = False
@@ -49,7 +50,7 @@ def find_path(desk: str) -> str | None:
     if server or home:
         return server or f"{os.path.abspath(home or '')}/run/{SERVER}"
     own = f"{runtime}/hotdesk/{SERVER}"
-    return own if runtime and os.path.exists(own) else f"/run/hotdesk/{SERVER}"
+    return own if runtime and is_private(os.path.dirname(own)) and os.path.exists(own) else f"/run/hotdesk/{SERVER}"
 
 
 def dial_owner(path: str) -> Callable[[], _socket.socket]:

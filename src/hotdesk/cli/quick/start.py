@@ -6,8 +6,8 @@ import fcntl
 import os
 import sys
 
-from hotdesk.cli.quick.call import is_private
 from hotdesk.cli.quick.place import SOURCE, Place, get_holder_environment
+from hotdesk.linux.ownership import is_private
 
 LOCK, TURN = 3, 4
 """Descriptors of a holder: the lock of its name, and a pipe that is closed when it may start."""
