@@ -70,18 +70,22 @@ async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(order.powers))
     change = KeyChanged(new_id(), text[4:12], "made", context.by, order.name, context.tenant.name, powers)
-    await anyio.to_thread.run_sync(context.tenant.host.note, change)
+    try:
+        await anyio.to_thread.run_sync(context.tenant.host.note, change)
+    except Exception:  # the caller never sees the key, which must not stay valid
+        await anyio.to_thread.run_sync(_open_writable_keys(context).revoke, text[4:12])
+        raise
     [shown] = [each for each in _list_keys(context) if each.id == text[4:12]]
     return KeyMade(**shown.model_dump(), key=text)
 
 
 @router.delete("/{key}", status_code=204, summary="Revoke a key")
 async def revoke(context: ForAdmin, key: _KeyId) -> None:
-    """Revoke a key at once."""
+    """Revoke a key at once, also if the journal cannot be written."""
     if key not in {each.id for each in _list_keys(context)}:
         raise ProblemError(404, "key.missing", f"key {key} not found; GET /keys lists the keys")
-    await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))
     await anyio.to_thread.run_sync(_open_writable_keys(context).revoke, key)
+    await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))
 
 
 def _open_writable_keys(context: RequestContext) -> ApiKeys:
