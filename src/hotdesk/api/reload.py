@@ -15,6 +15,8 @@ from hotdesk.errors import HotdeskError
 
 LIVE = ("certificate", "private_key", "longest", "requester_may_approve", "shutdown", "quota", "wall", "tenants")
 """Settings that take effect on a reload; the others need a restart."""
+TLS = ("certificate", "private_key")
+"""Settings whose first or last value needs a restart, which opens or closes the port for TLS."""
 
 
 class Reloading:
@@ -30,7 +32,7 @@ class Reloading:
         self.requested.set()
 
     def add(self, holder: Callable[[Serving], None]) -> None:
-        """Call `holder` with new settings; it may refuse them by raising."""
+        """Call `holder` with new settings that were checked."""
         self.holders.append(holder)
 
     async def run(self) -> None:
@@ -43,23 +45,39 @@ class Reloading:
         """Reload the settings; invalid ones change nothing, and the log says why."""
         try:
             loaded = await anyio.to_thread.run_sync(self.read)
-            found = replace(self.serving, **{name: getattr(loaded, name) for name in LIVE})
+            live = [name for name in LIVE if name not in TLS or has_tls(loaded) == has_tls(self.serving)]
+            found = replace(self.serving, **{name: getattr(loaded, name) for name in live})
+            check_certificate(found)
+        except Exception as e:  # noqa: BLE001 - whatever is wrong with the settings, the server and its desks go on
+            LOG.write("reload", f"nothing was reloaded: {e}")
+            return
+        try:
             for holder in self.holders:
                 holder(found)
         except (HotdeskError, OSError, ssl.SSLError) as e:
-            LOG.write("reload", f"nothing was reloaded: {e}")
+            LOG.write("reload", f"not everything was reloaded: {e}; send SIGHUP again, or restart the server")
             return
         self.serving = found
-        others = (each.name for each in fields(loaded) if each.name not in (*LIVE, "port"))
+        others = (each.name for each in fields(loaded) if each.name not in (*live, "port"))
         later = ",".join(name for name in others if getattr(loaded, name) != getattr(found, name))
         LOG.write("reload", "reloaded certificate and settings", needs_restart=later or "nothing")
+
+
+def has_tls(serving: Serving) -> bool:
+    return serving.certificate is not None
+
+
+def check_certificate(serving: Serving) -> None:
+    """Load the certificate into a new context: a failed attempt leaves a context in use without its key."""
+    if serving.certificate is not None:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(serving.certificate, serving.private_key)
 
 
 def make_certificate_loader(context: ssl.SSLContext) -> Callable[[Serving], None]:
     """Return a function that loads the certificate of given settings for new connections."""
 
     def load(serving: Serving) -> None:
-        assert serving.certificate is not None
-        context.load_cert_chain(serving.certificate, serving.private_key)
+        if serving.certificate is not None:
+            context.load_cert_chain(serving.certificate, serving.private_key)
 
     return load
