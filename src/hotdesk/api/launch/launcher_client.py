@@ -17,7 +17,7 @@ from hotdesk.api.launch.launcher import LINE, SOCKET, get_file_identity
 from hotdesk.api.quotas import QuotaShare
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import Started, encode_settings, pair
-from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.errors import BriefError, HotdeskError, KeeperError
 from hotdesk.ipc.calls import PacketCalls, read_body
 from hotdesk.ipc.child import SOURCE, START
 from hotdesk.linux.pace import scale_seconds
@@ -177,11 +177,20 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
 async def open_launcher(
     settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()
 ) -> AsyncIterator[LauncherClient]:
-    """Yield a launcher; at the end of the block it stops what it started."""
+    """Yield a launcher; at the end of the block it stops what it started.
+
+    If it ends earlier, the block is cancelled and `KeeperError` raised: the server, which gave up the privileges to
+    start another one, must be started again.
+    """
     launcher = spawn(settings, templates, models)
+
+    async def run() -> None:
+        await launcher.run()
+        raise KeeperError("this server's launcher process ended; the server ends too, and must be started again")
+
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(launcher.run)
+            tasks.start_soon(run)
             try:
                 yield launcher
             finally:
