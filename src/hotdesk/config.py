@@ -192,9 +192,18 @@ def get_tenant_settings(settings: Config, name: str) -> Config:
 
 
 def list_tenants(settings: Config) -> list[str]:
-    """List the tenants that have a state directory, the machine's own first. A tenant's settings list only that one."""
-    found = sorted(each.name for each in (settings.run / "tenants").glob("*") if TENANT_SHAPE.fullmatch(each.name))
-    return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
+    """List the tenants that have a state directory, the machine's own first. A tenant's settings list only that one.
+
+    Those without one in `run`, which a restart of the machine empties, are listed too.
+    """
+    found = {each.name for folder in (settings.run, settings.lib) for each in (folder / "tenants").glob("*")}
+    names = sorted(name for name in found - {DEFAULT_TENANT} if TENANT_SHAPE.fullmatch(name))
+    return [DEFAULT_TENANT, *names]
+
+
+def list_tenant_settings(settings: Config) -> list[Config]:
+    """Return the settings of every tenant that has a state directory, the machine's own first."""
+    return [settings, *(get_tenant_settings(settings, name) for name in list_tenants(settings)[1:])]
 
 
 def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:

@@ -419,7 +419,7 @@ def control_path(settings: Config, owner: int) -> Path:
 def find_owner_path(settings: Config, desk: DeskId) -> Path:
     """Return the control socket of a desk's owner; raise `DeskGone` if there is no such desk."""
     facts = state.read_facts(settings.run / "desks" / desk)
-    if facts is None and is_hibernated(settings.run, desk):
+    if facts is None and (is_hibernated(settings.run, desk) or is_hibernated(settings.lib, desk)):
         raise DeskGone(f"desk {desk} is hibernated; resume it with `hotdesk resume {desk}`")
     if facts is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists open desks")
@@ -456,7 +456,7 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         return
     folder = settings.run / "desks" / desk
     if not folder.exists():
-        if is_hibernated(settings.run, desk):
+        if is_hibernated(settings.run, desk) or is_hibernated(settings.lib, desk):
             await burn_hibernated(settings, desk)
         return
     cgroup = Cgroup(find_hierarchies(), desk)

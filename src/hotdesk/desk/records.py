@@ -53,8 +53,18 @@ def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
     return found
 
 
-def is_hibernated(run: os.PathLike[str] | str, desk: str) -> bool:
-    return bool(ID_SHAPE.fullmatch(desk)) and os.path.exists(os.path.join(run, "hibernated", f"{desk}.json"))
+def is_hibernated(folder: os.PathLike[str] | str, desk: str) -> bool:
+    """Return whether a desk is listed as hibernated: in `run`, or for root in `lib`, which outlives a restart."""
+    return bool(ID_SHAPE.fullmatch(desk)) and os.path.exists(os.path.join(folder, "hibernated", f"{desk}.json"))
+
+
+def list_unlisted(run: os.PathLike[str] | str, lib: os.PathLike[str] | str) -> list[str]:
+    """List hibernated desks that `run` does not list: after a restart of the machine, until a keeper runs."""
+    try:
+        names = [name.removesuffix(".json") for name in os.listdir(os.path.join(lib, "hibernated"))]
+    except OSError:
+        return []  # none, or not root
+    return sorted(name for name in names if ID_SHAPE.fullmatch(name) and not is_hibernated(run, name))
 
 
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
+from collections.abc import Sequence
 
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
 from hotdesk.desk.keeper import state
-from hotdesk.errors import BriefError
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.host import burn
 
 
@@ -35,9 +39,19 @@ def main(arguments: argparse.Namespace) -> int:
     named = [str(facts["id"]) for facts in state.list_own_desks(settings)] if arguments.all else arguments.desks
     chosen = [find_desk(settings, name) for name in named]
 
-    async def work() -> int:
-        for desk in chosen:
-            await burn(settings, desk)
-        return 0
+    return run_interruptible(functools.partial(burn_each, [(settings, desk) for desk in chosen]))
 
-    return run_interruptible(work)
+
+async def burn_each(desks: Sequence[tuple[Config, DeskId]]) -> int:
+    """Burn desks; one that resists does not keep the others."""
+    errors = []
+    for settings, desk in desks:
+        try:
+            await burn(settings, desk)
+        except HotdeskError as e:
+            errors.append(e)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise HostError(f"{len(errors)} desks could not be burnt: {'; '.join(map(str, errors))}")
+    return 0

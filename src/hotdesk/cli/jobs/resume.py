@@ -21,6 +21,7 @@ from hotdesk.cli.jobs.decision import describe_decider, get_journal_path, write_
 from hotdesk.cli.swarm_runner import ResumeChoice, add_resume_choice, go_on_swarm, read_resume_choice
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.desk.keeper.hibernated import describe_unlisted
 from hotdesk.desk.records import list_hibernated
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, make_printable
@@ -110,16 +111,18 @@ def _offer_items(settings: Config, job: str) -> int:
 def _resume_desks(settings: Config, names: list[str]) -> int:
     """Resume desks: hibernated ones without an owner at a holder, the others at their owner."""
     desks = [find_desk(settings, name) for name in names]
-    asleep = [desk for desk in desks if desk in {record["id"] for record in _list_unowned(settings)}]
+    asleep = [desk for desk in desks if desk in {record["id"] for record in list_unowned(settings)}]
     for desk in asleep:
-        run_interruptible(functools.partial(wake_held, settings, desk))
+        if code := run_interruptible(functools.partial(wake_held, settings, desk)):
+            return code
     rest = [str(desk) for desk in desks if desk not in asleep]
     return act_on_desks(rest, lambda desk: desk.pause(False)) if rest else 0
 
 
-def _list_unowned(settings: Config) -> list[dict[str, object]]:
+def list_unowned(settings: Config) -> list[dict[str, object]]:
     owned = {path.name for path in (settings.run / "desks").glob("i*")}
-    return [record for record in list_hibernated(settings.run) if record["id"] not in owned]
+    hibernated = [*list_hibernated(settings.run), *describe_unlisted(settings)]
+    return [record for record in hibernated if record["id"] not in owned]
 
 
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:

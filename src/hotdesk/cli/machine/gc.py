@@ -12,13 +12,13 @@ from hotdesk.cli.jobs.decision import JOBS, get_journal_path
 from hotdesk.cli.jobs.forget import forget_all
 from hotdesk.cli.machine.image import say
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.config import Config
+from hotdesk.config import Config, list_tenant_settings
 from hotdesk.desk.image import store
 from hotdesk.desk.image.build import require_root
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.runtime import bury as bury_orphans
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import HostError
+from hotdesk.errors import HostError, HotdeskError
 from hotdesk.job.record.forget import destroy, list_due, list_strays
 from hotdesk.job.record.summary import read_summaries
 
@@ -30,8 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Remove what killed processes, replaced images and old jobs left behind.
 
-    Removes desks whose keeper was killed, layers that no image uses, stale bytecode, and data in the drive without a
-    name. A job's stored data is deleted after `[jobs] retention_days` (30) without activity.
+    Removes desks of all tenants whose keeper was killed, layers that no image uses, stale bytecode, and data in the
+    drive without a name. A job's stored data is deleted after `[jobs] retention_days` (30) without activity.
 
     For example:
 
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     require_root("cleaning up this machine")
-    orphans = bury(settings)
+    orphans = bury_all(settings)
     swept = store.sweep(settings.images, say)
     forgotten = _forget_old(settings)
     unnamed = Drive(settings.lib / "drive").sweep() if (settings.lib / "drive").exists() else 0
@@ -79,6 +79,20 @@ def _forget_old(settings: Config) -> list[str]:
     for folder in stray:
         destroy(folder)
     return [*(summary.job for summary in found), *(folder.name for folder in stray)]
+
+
+def bury_all(settings: Config) -> list[str]:
+    """Bury the orphaned desks of every tenant; an error of one does not keep the others."""
+    buried: list[str] = []
+    errors = []
+    for each in list_tenant_settings(settings):
+        try:
+            buried += bury(each)
+        except HotdeskError as e:
+            errors.append(str(e))
+    if errors:
+        raise HostError("; ".join(errors))
+    return buried
 
 
 def bury(settings: Config) -> list[str]:

@@ -8,6 +8,7 @@ machine's own state directory.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import pwd
 import signal
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from hotdesk.cli.desks.burn import burn_each
 from hotdesk.cli.machine.gc import bury
 from hotdesk.cli.machine.image import say
 from hotdesk.cli.machine.setup_record import (
@@ -33,14 +35,14 @@ from hotdesk.cli.machine.setup_record import (
 from hotdesk.cli.quick.place import Place, list_holders
 from hotdesk.cli.quick.start import START
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.config import DEFAULT_TENANT, Config, get_tenant_settings, list_tenants
+from hotdesk.config import Config, list_tenant_settings
 from hotdesk.desk.image import store
 from hotdesk.desk.keeper import state
+from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, HostError
-from hotdesk.host import burn
 from hotdesk.linux import cgroup, uids
 
-MADE = ("cache", "disks", "pool.btrfs", "pool.lock", "ssh", "viewer")
+MADE = ("hibernated", "cache", "disks", "pool.btrfs", "pool.lock", "ssh", "viewer")
 """What desks and set-up leave in a state directory's `lib`, besides images. The rest is users' own data."""
 OWNERS_TIMEOUT_S = 15.0
 UNIT = Path("/etc/systemd/system/hotdesk.service")
@@ -67,9 +69,12 @@ def require_undo(arguments: argparse.Namespace) -> None:
 
 def confirm(settings: Config, arguments: argparse.Namespace) -> None:
     """Ask a person before desks or users' own data are destroyed."""
-    desks = [str(each["id"]) for each in list_desks(settings)]
+    listed = list_desks(settings)
     private = _list_private_paths(settings) if arguments.all else []
-    reasons = [f"burns {len(desks)} open desk{'s' * (len(desks) != 1)}: {', '.join(desks[:5])}"] if desks else []
+    reasons = []
+    for kind in ("open", "hibernated"):
+        if desks := [str(each["id"]) for each in listed if (each.get("state") == "hibernated") == (kind != "open")]:
+            reasons.append(f"burns {len(desks)} {kind} desk{'s' * (len(desks) != 1)}: {', '.join(desks[:5])}")
     reasons += [f"destroys {', '.join(map(str, private))}"] if private else []
     if not reasons or arguments.yes:
         return
@@ -102,30 +107,28 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
 
 
 def list_desks(settings: Config) -> list[dict[str, object]]:
-    return [desk for each in _list_tenants(settings) for desk in state.list_own_desks(each)]
+    return [desk for each in list_tenant_settings(settings) for desk in state.list_own_desks(each)]
 
 
-def _list_tenants(settings: Config) -> list[Config]:
-    names = {*list_tenants(settings), *(each.name for each in (settings.lib / "tenants").glob("*"))}
-    others = [get_tenant_settings(settings, name) for name in sorted(names - {DEFAULT_TENANT})]
-    return [settings, *others]
+def _list_running(settings: Config) -> list[tuple[Config, DeskId]]:
+    """List desks that have a folder. The others are hibernated: their records and disks are removed with the state."""
+    found = (
+        (each, DeskId(str(desk["id"])))
+        for each in list_tenant_settings(settings)
+        for desk in state.list_own_desks(each)
+    )
+    return [(each, desk) for each, desk in found if (each.run / "desks" / desk).exists()]
 
 
 def burn_desks(settings: Config) -> SetupStep:
-    desks = [(each, str(desk["id"])) for each in _list_tenants(settings) for desk in state.list_own_desks(each)]
-
-    async def work() -> int:
-        for each, desk in desks:
-            await burn(each, desk)  # type: ignore[arg-type]
-        return 0
-
-    if desks and (code := run_interruptible(work)):
+    desks = _list_running(settings)
+    if desks and (code := run_interruptible(functools.partial(burn_each, desks))):
         raise SystemExit(code)
-    for each in _list_tenants(settings):
+    for each in list_tenant_settings(settings):
         bury(each)
-    if remaining := list_desks(settings):
+    if remaining := [desk for _, desk in _list_running(settings)]:
         raise HostError(
-            f"These desks are still open ({len(remaining)}): {', '.join(str(each['id']) for each in remaining[:5])}. "
+            f"These desks are still open ({len(remaining)}): {', '.join(remaining[:5])}. "
             "Stop the process that opens them, then run `hotdesk setup --undo` again."
         )
     return SetupStep("desks", f"{len(desks)} burnt" if desks else "none open", bool(desks))
@@ -135,7 +138,7 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
     """Wait for processes that use the state directory; raise `HostError` if one stays."""
     end_holders()
     deadline = time.monotonic() + timeout
-    while owners := [pid for each in _list_tenants(settings) for pid in _list_owners(each)]:
+    while owners := [pid for each in list_tenant_settings(settings) for pid in _list_owners(each)]:
         if time.monotonic() > deadline:
             raise HostError(
                 f"{settings.run} is still in use by `hotdesk serve` or another program that opens desks (process "
@@ -180,7 +183,7 @@ def _remove_images(settings: Config) -> SetupStep:
 
 
 def _remove_state(settings: Config) -> SetupStep:
-    paths = [each.lib / name for each in _list_tenants(settings) for name in MADE]
+    paths = [each.lib / name for each in list_tenant_settings(settings) for name in MADE]
     found = [path for path in (*paths, settings.run) if path.exists()]
     for path in found:
         store.discard(path)
@@ -189,7 +192,9 @@ def _remove_state(settings: Config) -> SetupStep:
 
 def _list_private_paths(settings: Config) -> list[Path]:
     ours = {*MADE, RECORD, "images", "tenants"}
-    return [path for each in _list_tenants(settings) for path in sorted(each.lib.glob("*")) if path.name not in ours]
+    return [
+        path for each in list_tenant_settings(settings) for path in sorted(each.lib.glob("*")) if path.name not in ours
+    ]
 
 
 def _keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
@@ -204,7 +209,7 @@ def _keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
         for path in private:
             store.discard(path)
         yield SetupStep("own files", f"removed {listed}", True)
-    for folder in (*(each.lib for each in _list_tenants(settings)[1:]), settings.lib / "tenants", settings.lib):
+    for folder in (*(each.lib for each in list_tenant_settings(settings)[1:]), settings.lib / "tenants", settings.lib):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 

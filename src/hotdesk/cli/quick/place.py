@@ -32,12 +32,13 @@ class Place:
         home = os.environ.get("HOTDESK_HOME")
         base = os.path.abspath(home) if home else ""
         self.run = f"{base}/run" if home else "/run/hotdesk"
+        self.lib = f"{base}/lib" if home else "/var/lib/hotdesk"
         self.settings = f"{base}/etc/config.toml" if home else "/etc/hotdesk/config.toml"
         tenant = os.environ.get("HOTDESK_TENANT", DEFAULT_TENANT)
         self.is_known = is_tenant(tenant)
         """Whether the tenant's name is valid."""
         if tenant != DEFAULT_TENANT:
-            self.run = f"{self.run}/tenants/{tenant}"
+            self.run, self.lib = f"{self.run}/tenants/{tenant}", f"{self.lib}/tenants/{tenant}"
 
     @property
     def control(self) -> str:

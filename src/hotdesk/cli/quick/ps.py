@@ -8,15 +8,18 @@ import sys
 
 from hotdesk.cli.columns import align_columns
 from hotdesk.cli.quick.place import DEFAULT_TENANT, Place, is_tenant, list_holders
-from hotdesk.desk.records import compute_age, list_desks
+from hotdesk.desk.records import compute_age, list_desks, list_unlisted
 
 MIB = 1 << 20
 
 
 def run(tenant: str | None, as_json: bool) -> int | None:
-    """List open desks; return `None` if the tenant's name is invalid."""
+    """List open desks; return `None` if the tenant's name is invalid, or desks are known only from saved records."""
     place = Place()
     if not place.is_known or not (tenant is None or is_tenant(tenant)):
+        return None
+    saved = [tenant] if tenant is not None else _name_tenants(place.lib)
+    if any(list_unlisted(_get_tenant_folder(place.run, name), _get_tenant_folder(place.lib, name)) for name in saved):
         return None
     names = [tenant] if tenant is not None else _name_tenants(place.run)
     desks = [{**facts, "tenant": name} for name in names for facts in list_desks(_get_tenant_folder(place.run, name))]
@@ -39,7 +42,7 @@ def _mention_holders(place: Place) -> None:
 def _name_tenants(run: str) -> list[str]:
     try:
         found = sorted(name for name in os.listdir(f"{run}/tenants") if is_tenant(name))
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         found = []
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
 

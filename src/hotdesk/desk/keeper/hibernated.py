@@ -17,7 +17,7 @@ from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import pin
 from hotdesk.desk.image.image import Image
-from hotdesk.desk.records import ID_SHAPE
+from hotdesk.desk.records import ID_SHAPE, list_unlisted
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.desk.seam import COMPUTER, Spec
@@ -86,12 +86,7 @@ class HibernatedDesks:
         (self.shown / f"{record.desk}.json").write_text(json.dumps(_describe(record)))
 
     def find(self, desk: str) -> HibernatedDesk:
-        try:
-            return HibernatedDesk(**json.loads(self.get_path(desk).read_text()))
-        except FileNotFoundError:
-            raise DeskGone(f"desk {desk} is not hibernated on this machine; `hotdesk ps` lists all desks") from None
-        except (ValueError, TypeError) as e:
-            raise BriefError(f"{self.get_path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
+        return _read(self.get_path(desk))
 
     def find_image(self, record: HibernatedDesk) -> Image | None:
         """Return exactly the image a desk used, even if its name belongs to another by now; `None` if it was lost."""
@@ -126,6 +121,30 @@ class HibernatedDesks:
                     self.forget(desk)
                 elif not (self.shown / f"{desk}.json").exists():
                     self.show(record)
+
+
+def describe_unlisted(settings: Config) -> list[dict[str, object]]:
+    """Return the public facts of hibernated desks that `run` does not list, also of those with a damaged record."""
+    found: list[dict[str, object]] = []
+    for desk in list_unlisted(settings.run, settings.lib):
+        try:
+            facts = _describe(_read(settings.lib / FOLDER / f"{desk}.json"))
+        except DeskGone:
+            continue
+        except BriefError:
+            facts = {"id": desk, "state": "hibernated", "image": "unknown"}
+        found.append({**facts, "kept": True})
+    return found
+
+
+def _read(path: Path) -> HibernatedDesk:
+    desk = path.stem
+    try:
+        return HibernatedDesk(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise DeskGone(f"desk {desk} is not hibernated on this machine; `hotdesk ps` lists all desks") from None
+    except (ValueError, TypeError) as e:
+        raise BriefError(f"{path} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 
 
 def _describe(record: HibernatedDesk) -> dict[str, object]:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.records import ID_SHAPE, list_desks
+from hotdesk.desk.keeper.hibernated import describe_unlisted
+from hotdesk.desk.records import ID_SHAPE, list_desks, list_unlisted
 from hotdesk.desk.records import compute_age as compute_age
 from hotdesk.desk.records import has_live_keeper as has_live_keeper
 from hotdesk.desk.records import read_facts as read_facts
@@ -142,7 +143,11 @@ def measure_available_memory() -> int:
 
 def list_own_desks(config: Config) -> list[dict[str, object]]:
     """List the desks of this state directory, oldest first, each with `kept`: whether it has a live keeper."""
-    return list_desks(config.run)
+    found = list_desks(config.run)
+    if list_unlisted(config.run, config.lib):
+        listed = {record["id"] for record in found}
+        found = [record for record in describe_unlisted(config) if record["id"] not in listed] + found
+    return found
 
 
 def _list_folders(config: Config) -> list[Path]:

@@ -25,7 +25,16 @@ from hotdesk.desk.owner.parts import KeeperParts, Parts
 from hotdesk.desk.owner.pool import Pool
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
+from hotdesk.errors import (
+    BriefError,
+    DeskError,
+    DeskGone,
+    HostError,
+    HotdeskError,
+    KeeperError,
+    LinkError,
+    unwrap_group,
+)
 from hotdesk.event import Note, ignore
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.pace import scale_seconds
@@ -405,11 +414,17 @@ async def bury(config: Config) -> None:
 async def burn_hibernated(config: Config, desk: DeskId) -> None:
     """Start a keeper just to remove the files of a hibernated desk."""
     keeper = KeeperClient(start(config))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(keeper.run)
-        await keeper.ask(KeeperRequest("burn", desk))
-        await keeper.close()
-        tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keeper.run)
+            await keeper.ask(KeeperRequest("burn", desk))
+            await keeper.close()
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise unwrap_group(group) from None
+    finally:
+        with anyio.move_on_after(BURN_SECONDS, shield=True):
+            await keeper.wait_exit()
 
 
 def _read_console(console: int) -> str:

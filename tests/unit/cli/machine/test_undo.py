@@ -67,6 +67,15 @@ def test_files_of_set_up_are_removed_and_peoples_data_stays(settings: Config) ->
     assert all(str(settings.lib / name) in kept for name in ("drive", "keys", "jobs", "tenants/acme/drive"))
 
 
+def test_records_of_hibernated_desks_are_removed_with_their_disks(settings: Config) -> None:
+    for name in ("hibernated", "tenants/acme/hibernated"):
+        (settings.lib / name).mkdir()
+        (settings.lib / name / "iabcdefghijklmnopqrst.json").write_text("{}")
+    steps = run(settings)
+    assert "lib/hibernated" not in steps["own files"]
+    assert not list(settings.lib.rglob("hibernated"))
+
+
 def test_with_all_nothing_is_left(settings: Config) -> None:
     run(settings, all=True)
     assert not settings.lib.exists()
