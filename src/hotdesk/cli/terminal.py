@@ -85,12 +85,18 @@ def run_interruptible(
     """Run a command's work; SIGINT, SIGTERM and SIGHUP cancel it, so that its desk is burnt.
 
     With `reload`, SIGHUP calls that instead. With `stop`, the first signal calls that and the second cancels. Later
-    signals have no effect: they would interrupt the burn, and leave a process that waits for its own threads.
+    signals have no effect: they would interrupt the burn, and leave a process that waits for its own threads. Signals
+    that the caller ignores, such as SIGHUP after `nohup`, stay ignored, unless SIGHUP reloads.
     """
+    heard = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN or (number == signal.SIGHUP and reload is not None)
+    ]
 
     async def run_with_signals() -> int:
         code = 128 + signal.SIGINT
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        with anyio.open_signal_receiver(*heard) as signals:
             async with anyio.create_task_group() as tasks:
 
                 async def listen() -> None:

@@ -19,15 +19,17 @@ class Interrupted(Exception):  # noqa: N818 - no error: somebody pressed Ctrl-C
 
 
 class EndingSignals:
-    """Catches SIGINT, SIGTERM and SIGHUP until `close`."""
+    """Catches SIGINT, SIGTERM and SIGHUP until `close`, except those that the caller ignores, as after `nohup`."""
 
     def __init__(self) -> None:
         self.fd, self.writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.interrupts = False
         """Whether a signal raises at once; set around a blocking call, which Python would otherwise repeat."""
         _signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
-        for number in ENDING:
-            _signal.signal(number, self.handle)
+        self.before = {number: _signal.getsignal(number) for number in ENDING}
+        for number, handler in self.before.items():
+            if handler != _signal.SIG_IGN:
+                _signal.signal(number, self.handle)
 
     def handle(self, number: int, frame: object) -> None:
         """Raise a signal that arrived during a blocking call; any other stays in the pipe."""
@@ -36,10 +38,10 @@ class EndingSignals:
             self.raise_pending()
 
     def close(self) -> None:
-        """Restore default signal handling; raise a signal that arrived meanwhile."""
+        """Restore signal handling; raise a signal that arrived meanwhile."""
         _signal.set_wakeup_fd(-1)
-        for number in ENDING:
-            _signal.signal(number, _signal.default_int_handler if number == _signal.SIGINT else _signal.SIG_DFL)
+        for number, handler in self.before.items():
+            _signal.signal(number, _signal.SIG_DFL if handler is None else handler)
         try:
             self.raise_pending()
         finally:
