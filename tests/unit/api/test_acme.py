@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hotdesk.api.acme.challenge import ChallengeListener
 from hotdesk.api.acme.client import AcmeClient, AcmeError, describe_problem
-from hotdesk.api.acme.files import ACCOUNT, SERVER, prepare, read_certificate
+from hotdesk.api.acme.files import ACCOUNT, SERVER, STATE, prepare, read_certificate
 from hotdesk.api.acme.jws import AccountKey
-from hotdesk.api.acme.process import is_placeholder, read_attempts
+from hotdesk.api.acme.process import CertificateProcess, is_placeholder, read_attempts
 from hotdesk.api.acme.schedule import FIRST_RETRY_S, MAX_RETRY_S, Attempts, is_due, pause_until_next
 from hotdesk.linux import private_files
 
@@ -60,6 +60,22 @@ def test_failures_before_a_restart_are_remembered(tmp_path: Path) -> None:
     assert read_attempts(folder) == Attempts(3, 9.0)
     private_files.write(folder, "state.json", b"[]")
     assert read_attempts(folder) == Attempts()
+
+
+@pytest.mark.parametrize("lost", ["", ACCOUNT])
+def test_renewal_goes_on_while_nothing_can_be_read_or_written(tmp_path: Path, lost: str) -> None:
+    folder = tmp_path / "acme"
+    prepare(folder, NAMES)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, socket.socket() as unused:
+        settings = {"folder": str(folder), "directory": "https://127.0.0.1:1/dir", "email": "", "ca": ""}
+        process = CertificateProcess(settings, NAMES, theirs)
+        (folder / STATE).mkdir()  # its file cannot be written
+        if lost:
+            (folder / lost).unlink()
+        process.renew(ChallengeListener(unused, NAMES, 8443))
+        assert process.attempts.failures == 1
+        assert json.loads(ours.recv(4096))["seconds"] > 0
 
 
 def test_a_server_begins_with_a_self_signed_certificate(tmp_path: Path) -> None:

@@ -61,30 +61,33 @@ class CertificateProcess:
 
     def renew(self, challenges: ChallengeListener) -> None:
         """Obtain a certificate and report the outcome to the server; a failure postpones the next attempt."""
-        client = AcmeClient(
-            self.settings["directory"], AccountKey(read_account(self.folder)), self.trust, self.settings["email"]
-        )
         try:
+            account = AccountKey(read_account(self.folder))
+            client = AcmeClient(self.settings["directory"], account, self.trust, self.settings["email"])
             pem = client.obtain(self.names, challenges.published.__setitem__)
             private_files.write(self.folder, SERVER, pem)
-        except (AcmeError, HotdeskError, KeyError, TypeError, ValueError) as e:
-            why = (
-                str(e)
-                if isinstance(e, AcmeError | HotdeskError)
-                else f"the certificate authority sent a malformed reply ({type(e).__name__})"
-            )
+        except (AcmeError, HotdeskError, KeyError, OSError, TypeError, ValueError) as e:
             self.attempts = self.attempts.fail(time.time())
-            self.tell(failed=why, seconds=round(self.attempts.next_at - time.time()))
+            self.tell(failed=_describe_failure(e), seconds=round(self.attempts.next_at - time.time()))
         else:
             self.attempts = Attempts()
             self.tell(renewed=True)
         finally:
             challenges.published.clear()
-        private_files.write(self.folder, STATE, json.dumps(asdict(self.attempts)).encode())
+        with suppress(OSError, HotdeskError):  # a full disk: this process remembers them
+            private_files.write(self.folder, STATE, json.dumps(asdict(self.attempts)).encode())
 
     def tell(self, **message: object) -> None:
         with suppress(OSError):
             self.line.send(json.dumps(message).encode())
+
+
+def _describe_failure(error: Exception) -> str:
+    if isinstance(error, AcmeError | HotdeskError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"this machine failed: {error.strerror or error}"
+    return f"the certificate authority sent a malformed reply ({type(error).__name__})"
 
 
 def is_placeholder(leaf: x509.Certificate) -> bool:
