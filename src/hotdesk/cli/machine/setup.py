@@ -314,13 +314,15 @@ def link_command(
     command = command or _find_installed_command()
     if command is None or shutil.which("hotdesk", path=search) is not None or link.is_symlink():
         return None
+    record = read_record(settings)
+    write_record(settings, replace(record, link=str(link)))  # first, so that an interruption leaves no unknown link
     try:
         link.symlink_to(command)
     except OSError as e:
+        write_record(settings, record)
         if e.errno != errno.EROFS:
             raise
         return SetupStep("command", f"{link} cannot be created, {link.parent} is read-only; use {command}", False)
-    write_record(settings, replace(read_record(settings), link=str(link)))
     return SetupStep("command", f"{link} created, a link to {command}", True)
 
 

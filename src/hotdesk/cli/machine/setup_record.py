@@ -66,6 +66,8 @@ def write_record(settings: Config, record: SetupRecord) -> None:
 
 def note_packages(settings: Config, packages: list[str]) -> None:
     """Add packages to the record before they are installed, so that an interrupted installation can be undone too."""
+    if not packages:
+        return
     record = read_record(settings)
     write_record(settings, replace(record, packages=tuple(dict.fromkeys((*record.packages, *packages)))))
 

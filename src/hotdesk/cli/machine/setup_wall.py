@@ -38,12 +38,11 @@ def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
         )
     if not requirements.has_apt_lists():
         run_apt("update")
-    note_packages(settings, [PACKAGE])
     if version := choose_version(sources.ask("apt-cache", "madison", PACKAGE)):
         say(f"wall gvisor: installing {PACKAGE} {version}")
-        run_apt("install", "--yes", "--no-install-recommends", f"{PACKAGE}={version}")
+        _install(settings, f"{PACKAGE}={version}")
     else:
-        _install_backport(machine)
+        _install_backport(settings, machine)
     if not (release := find_installed(PACKAGE)):
         raise HostError(
             f"apt-get installed a release of {PACKAGE} that is older than {OLDEST}, the oldest supported one; install "
@@ -66,7 +65,13 @@ def choose_version(madison: str) -> str:
     return next((version for date, version in sorted(dated, reverse=True) if int(date) >= OLDEST), "")
 
 
-def _install_backport(machine: HostMachine) -> None:
+def _install(settings: Config, source: str) -> None:
+    """Install a package that was found; it is recorded as set-up's own unless an older release was installed."""
+    note_packages(settings, requirements.list_missing_packages([PACKAGE]))
+    run_apt("install", "--yes", "--no-install-recommends", source)
+
+
+def _install_backport(settings: Config, machine: HostMachine) -> None:
     """Install the package from the distribution's backports, which this machine's apt does not use yet.
 
     The mirrors are the machine's own; its list of sources is not changed.
@@ -80,7 +85,7 @@ def _install_backport(machine: HostMachine) -> None:
             run_apt("download", *options, PACKAGE, cwd=Path(folder))
         except HostError as e:
             raise HostError(_describe_missing_package(machine)) from e
-        run_apt("install", "--yes", "--no-install-recommends", str(next(Path(folder).glob("*.deb"))))
+        _install(settings, str(next(Path(folder).glob("*.deb"))))
 
 
 def list_backport_sources(targets: Sequence[PackageIndex], machine: HostMachine) -> list[str]:

@@ -36,7 +36,7 @@ from hotdesk.cli.quick.place import Place, list_holders
 from hotdesk.cli.quick.start import START
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config, list_tenant_settings
-from hotdesk.desk.image import store
+from hotdesk.desk.image import requirements, store
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, HostError
@@ -96,8 +96,9 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
     yield _remove_state(settings)
     yield from _keep_private(settings, everything=arguments.all)
     if whole_machine:
-        yield remove_packages(settings, remove=arguments.packages)
         yield from remove_shared(settings)
+        yield remove_packages(settings, remove=arguments.packages)  # last: apt may fail
+        _remove_empty(settings)
     else:
         yield SetupStep("machine", "kept: packages, account and user ids are shared by all state directories", False)
     yield from _keep_settings(settings)
@@ -232,7 +233,8 @@ def remove_packages(settings: Config, *, remove: bool) -> SetupStep:
     if not remove:
         return SetupStep("packages", f"kept: {', '.join(packages)}; --packages removes them", False)
     protected = list_protected(packages)
-    if removable := [name for name in packages if name not in protected]:
+    missing = requirements.list_missing_packages(packages)
+    if removable := [name for name in packages if name not in (*protected, *missing)]:
         run_apt("remove", "--yes", *removable)
     write_record(settings, replace(record, packages=()))
     reason = f"; kept: {', '.join(protected)}, which apt refuses to remove" if protected else ""
@@ -265,6 +267,10 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
         Path(record.link).unlink(missing_ok=True)
         write_record(settings, replace(record, link=""))
         yield SetupStep("command", f"{record.link} removed", True)
+    _remove_empty(settings)
+
+
+def _remove_empty(settings: Config) -> None:
     if settings.lib.is_dir() and not any(settings.lib.iterdir()):
         settings.lib.rmdir()
 

@@ -143,6 +143,12 @@ def test_packages_are_those_that_set_up_installed_and_stay_unless_named(settings
     assert (step.outcome, step.changed) == ("kept: crun, mmdebstrap; --packages removes them", False)
 
 
+def test_packages_that_are_not_installed_do_not_stop_an_undo(settings: Config) -> None:
+    note_packages(settings, ["no-such-package"])
+    assert undo.remove_packages(settings, remove=True).outcome == "none removed"
+    assert read_record(settings) == SetupRecord()
+
+
 def test_packages_that_the_system_needs_stay() -> None:
     assert undo.list_protected(["dpkg", "crun", "no-such-package"]) == ["dpkg"]
 
