@@ -398,6 +398,8 @@ def read_table(path: Path) -> dict[str, object]:
 
 def convert(name: str, value: object, kind: type) -> object:
     """Return a setting's value of the right type; a size may be written as `512M`."""
+    if kind is int and value == "0":
+        return 0  # `parse_size` refuses it, and `disk_floor = 0` in the file is valid
     if kind is int and isinstance(value, str):
         try:
             return parse_size(value)

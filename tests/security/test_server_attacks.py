@@ -705,7 +705,9 @@ NONSENSE = {"nothing whole": b"{", "no request": b"[1]", "no end of depth": b"["
 @falls_without(
     "nonsense for a launcher",
     Removal(
-        "launch/launcher.py", "        except (ValueError, RecursionError):\n", "        except ZeroDivisionError:\n"
+        "launch/launcher.py",
+        "        except (ValueError, RecursionError, _UnknownRequestError):\n",
+        "        except ZeroDivisionError:\n",
     ),
     cases="nothing whole | no end of depth | no text",
 )
@@ -720,6 +722,28 @@ def test_a_launcher_that_receives_garbage_ends_as_if_its_server_were_gone(said: 
     with launcher.sock as line:
         line.setblocking(True)
         line.send(said)
+        assert os.waitstatus_to_exitcode(os.waitpid(launcher.pid, 0)[1]) == 0
+
+
+UNKNOWN = (
+    {"n": 1, "verb": "shell", "tenant": "default"},
+    {"n": 1, "verb": "keeper", "tenant": "default"},
+    {"n": 1, "verb": "work", "tenant": "default", "job": 7, "options": {}},
+    {"n": 1},
+)
+
+
+@falls_without(
+    "known requests of a launcher",
+    Removal("launch/launcher.py", "        raise _UnknownRequestError\n", '        raise BriefError("unknown")\n'),
+)
+@pytest.mark.parametrize("message", UNKNOWN, ids=["a verb", "no descriptor", "a type", "no verb"])
+def test_a_launcher_that_receives_an_unknown_request_ends(message: dict[str, object], tmp_path: Path) -> None:
+    launcher = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
+    with launcher.sock as line:
+        line.settimeout(20)
+        line.send(json.dumps(message).encode())
+        assert line.recv(4096) == b""
         assert os.waitstatus_to_exitcode(os.waitpid(launcher.pid, 0)[1]) == 0
 
 

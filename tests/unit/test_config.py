@@ -32,6 +32,13 @@ def test_the_file_is_over_defaults_and_variables_over_the_file(tmp_path: Path) -
     assert at(tmp_path, HOTDESK_IMAGES="/other").images == Path("/other")
 
 
+def test_a_floor_of_zero_is_valid_in_the_file_and_in_a_variable(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/config.toml").write_text("memory_floor = 0\n")
+    settings = load({"HOTDESK_HOME": str(tmp_path), "HOTDESK_DISK_FLOOR": "0"})
+    assert (settings.disk_floor, settings.memory_floor) == (0, 0)
+
+
 def test_a_relative_home_becomes_absolute() -> None:
     assert load({"HOTDESK_HOME": "somewhere"}).run == Path.cwd() / "somewhere/run"
 

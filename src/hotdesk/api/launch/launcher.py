@@ -60,6 +60,10 @@ OF_MODELS = (
 """Variables that only jobs get: the providers' keys and addresses."""
 
 
+class _UnknownRequestError(Exception):
+    """A message of none of the known forms: its sender is not this server's own code."""
+
+
 class Starting:
     """Starts processes for a server, until the server is gone."""
 
@@ -113,8 +117,8 @@ class Starting:
             if not isinstance(message, dict):
                 return False
             self.answer(message, list(fds))
-        except (ValueError, RecursionError):
-            return False  # the server is gone, or sent something malformed: both end the launcher
+        except (ValueError, RecursionError, _UnknownRequestError):
+            return False  # the server is gone, or sent something else than a request: both end the launcher
         finally:
             for fd in fds:
                 with suppress(OSError):
@@ -158,7 +162,7 @@ class Starting:
                 return self.signal(tenant, job, number)
             case {"verb": str(verb), "tenant": str(tenant), "n": int(number)} if verb in _ERRANDS:
                 return self.run_errand(tenant, number, message, fds)
-        raise BriefError("the server's launcher process does not support this request; this is a bug in hotdesk")
+        raise _UnknownRequestError
 
     def start_keeper(self, tenant: str, fd: int) -> int:
         settings = get_tenant_settings(self.settings, tenant)

@@ -66,7 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BriefError(
             f"--{option} applies to a new desk only; leave out the desk's id, or pass --{option} to `hotdesk open`"
         )
-    spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
+    spec = None if arguments.desk else options.make_spec(arguments, deadline=DAY, idle=DAY)
     scope = options.make_scope(arguments)
     if not (os.isatty(0) and os.isatty(1)):
         raise BriefError("`hotdesk shell` needs a terminal; use `hotdesk exec ID COMMAND` or `hotdesk run COMMAND`")
@@ -80,6 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
             confine([])
             async with borrow(settings, chosen) as desk:
                 return await sit(desk, command, arguments.user)
+        assert spec is not None
         async with open_fresh_desk(settings, spec, scope, key, confine) as desk:
             return await sit(desk, command, arguments.user)
 
