@@ -45,9 +45,9 @@ class Reloading:
         """Reload the settings; invalid ones change nothing, and the log says why."""
         try:
             loaded = await anyio.to_thread.run_sync(self.read)
-            live = [name for name in LIVE if name not in TLS or has_tls(loaded) == has_tls(self.serving)]
+            live = [name for name in LIVE if name not in TLS or _has_tls(loaded) == _has_tls(self.serving)]
             found = replace(self.serving, **{name: getattr(loaded, name) for name in live})
-            check_certificate(found)
+            _check_certificate(found)
         except Exception as e:  # noqa: BLE001 - whatever is wrong with the settings, the server and its desks go on
             LOG.write("reload", f"nothing was reloaded: {e}")
             return
@@ -63,11 +63,11 @@ class Reloading:
         LOG.write("reload", "reloaded certificate and settings", needs_restart=later or "nothing")
 
 
-def has_tls(serving: Serving) -> bool:
+def _has_tls(serving: Serving) -> bool:
     return serving.certificate is not None
 
 
-def check_certificate(serving: Serving) -> None:
+def _check_certificate(serving: Serving) -> None:
     """Load the certificate into a new context: a failed attempt leaves a context in use without its key."""
     if serving.certificate is not None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(serving.certificate, serving.private_key)

@@ -88,7 +88,7 @@ def run_interruptible(
     signals have no effect: they would interrupt the burn, and leave a process that waits for its own threads. Signals
     that the caller ignores, such as SIGHUP after `nohup`, stay ignored, unless SIGHUP reloads.
     """
-    heard = [
+    caught = [
         number
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) != signal.SIG_IGN or (number == signal.SIGHUP and reload is not None)
@@ -96,7 +96,7 @@ def run_interruptible(
 
     async def run_with_signals() -> int:
         code = 128 + signal.SIGINT
-        with anyio.open_signal_receiver(*heard) as signals:
+        with anyio.open_signal_receiver(*caught) as signals:
             async with anyio.create_task_group() as tasks:
 
                 async def listen() -> None:

@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     require_root("cleaning up this machine")
-    orphans = bury_all(settings)
+    orphans = _bury_all(settings)
     swept = store.sweep(settings.images, say)
     forgotten = _forget_old(settings)
     unnamed = Drive(settings.lib / "drive").sweep() if (settings.lib / "drive").exists() else 0
@@ -81,7 +81,7 @@ def _forget_old(settings: Config) -> list[str]:
     return [*(summary.job for summary in found), *(folder.name for folder in stray)]
 
 
-def bury_all(settings: Config) -> list[str]:
+def _bury_all(settings: Config) -> list[str]:
     """Bury the orphaned desks of every tenant; an error of one does not keep the others."""
     buried: list[str] = []
     errors = []
