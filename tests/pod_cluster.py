@@ -18,9 +18,15 @@ import anyio
 
 from hotdesk.desk.pod.cluster import PodReport, StaleError, parse_pod
 from hotdesk.desk.pod.manifest import HOME, STATE, Document
+from hotdesk.desk.pod.pool_trust import PoolTrust
+from hotdesk.desk.pod.preflight import PreflightReport, ProbeRow, ProbeTarget
+from hotdesk.desk.pod.probe import OPEN
 from hotdesk.errors import DeskGone
 
 BRIDGE, AGENT_ADDRESS = "hdpods0", "10.222.0.1"
+NODE = "node1"
+"""The node of every pod."""
+TESTED = ProbeRow(NODE, ProbeTarget("the door", AGENT_ADDRESS, 1, is_allowed=True), OPEN, OPEN)
 USER = "1000"
 START = f"""
 mount -t proc proc /proc && mount -t tmpfs run /run && mount -t tmpfs home /home
@@ -48,6 +54,17 @@ def make_bridge() -> Iterator[str]:
         yield AGENT_ADDRESS
     finally:
         run("ip", "link", "del", BRIDGE)
+
+
+async def make_trust(report: PreflightReport | None = None) -> PoolTrust:
+    """Return the trust in a pool after a preflight with this result, or one that passed on the only node."""
+
+    async def run() -> PreflightReport:
+        return report or PreflightReport((TESTED,), ())
+
+    trust = PoolTrust(run, print)
+    await trust.check()
+    return trust
 
 
 class NamespacePods:
@@ -120,6 +137,7 @@ class NamespacePods:
         assert process.stdin is not None
         process.stdin.write(b"go\n")
         process.stdin.flush()
+        pod["spec"]["nodeName"] = NODE
         pod["status"] = {"phase": "Running", "podIP": self.stray_address or address}
 
     async def claim(self, name: str, version: str, seconds: int) -> Document:

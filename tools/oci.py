@@ -60,7 +60,16 @@ def make_upper(target: Path) -> None:
         wheels = sorted((ROOT / "dist").glob("hotdesk-*.whl"))
         if len(wheels) != 1:
             sys.exit("there is no wheel in dist/: run `make dist` first")
-        argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tree / SITE), f"{wheels[0]}[serve]"]
+        argv = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--target",
+            str(tree / SITE),
+            f"{wheels[0]}[serve,kube]",
+        ]
         subprocess.run(argv, check=True)
         for place, text in SEALED:
             (tree / place).parent.mkdir(parents=True, exist_ok=True)

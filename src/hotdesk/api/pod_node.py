@@ -33,6 +33,10 @@ from hotdesk.desk.pod.fleet import PodFleet
 from hotdesk.desk.pod.kubernetes_api import open_namespace
 from hotdesk.desk.pod.listener import GuestListener
 from hotdesk.desk.pod.manifest import PodTemplate
+from hotdesk.desk.pod.pool_trust import PoolTrust
+from hotdesk.desk.pod.preflight import PreflightReport
+from hotdesk.desk.pod.probe_pods import run_preflight
+from hotdesk.desk.pod.probed_pool import PoolSearch
 from hotdesk.desk.pod.runtime import pod_runtime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door import selftest
@@ -75,6 +79,10 @@ class PodSettings:
     pull_policy: str = "IfNotPresent"
     cpus: Annotated[int, Range(1, 1 << 16)] = 64
     """Processors that the desks may use together, for servers that compare nodes."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """The addresses of the nodes for desks, by name, for the preflight; empty: the API server is asked for them."""
+    accept_open_network: bool = False
+    """Whether desks are opened although the preflight of the network fails."""
 
 
 def _parse_pod_settings(table: Mapping[str, object]) -> PodSettings:
@@ -205,19 +213,28 @@ async def serve_pod_node(
         guests = stack.enter_context(_listen_for_guests(chosen.port))
         await cluster.delete_all()
         tasks = await stack.enter_async_context(background())
-        fleet = PodFleet(cluster, GuestListener(guests, f"{address}:{guests.getsockname()[1]}", tasks, log))
-        tasks.start(fleet.listener.serve)
-        tasks.start(fleet.follow)
+        port = guests.getsockname()[1]
+        search = PoolSearch(catalog.find_probe_template(), (address, port), listener.getsockname()[1], chosen.nodes)
+
+        async def test_network() -> PreflightReport:
+            return await run_preflight(cluster.pods, await search.find_pool(cluster))
+
+        trust = PoolTrust(test_network, log, accepts_open=chosen.accept_open_network)
+        fleet = PodFleet(cluster, GuestListener(guests, f"{address}:{port}", tasks, log), trust)
+        for work in (fleet.listener.serve, fleet.follow, trust.follow):
+            tasks.start(work)
         registry = PodTenants(settings, fleet, catalog)
         stack.push_async_callback(registry.close)
         boot = os.urandom(16).hex()
 
         def measure(desks: int, cordoned: bool) -> NodeReport:
             lacks = tuple(each for each in find_shortages(settings) if each != "processes")
+            lacks += ("network-policy",) * trust.is_refused
             images = tuple(catalog.images)
             return NodeReport(
-                name, boot, chosen.cpus, _MEMORY, desks, tuple(catalog.walls), images, (), cordoned, lacks
-            )
+                name, boot, chosen.cpus, _MEMORY, desks, tuple(catalog.walls), images, (), cordoned, lacks,
+                open_network=trust.has_open_network,
+            )  # fmt: skip
 
         agent = NodeAgent(name, registry, context, tasks, measure, log, vouch)
         await lend(agent, node, listener, stopping, listening, tuple(catalog.walls))

@@ -34,6 +34,7 @@ _LACKS = {
     "disk": "too little free disk",
     "memory": "too little available memory",
     "processes": "too few processes left below the kernel's limit",
+    "network-policy": "a pool of pods whose network is not tested yet or does not keep desks in; read its agent's log",
 }
 
 

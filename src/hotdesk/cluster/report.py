@@ -41,6 +41,8 @@ class NodeReport:
     """Whether it refuses to open more desks."""
     lacks: Annotated[tuple[_Name, ...], Length(16)] = ()
     """Resources of which it has too little to open another desk."""
+    open_network: bool = False
+    """Whether its desks may reach other addresses than their door, which its operator accepts."""
     version: Annotated[str, Length(64)] = __version__
 
     @property

@@ -29,6 +29,7 @@ images = {{base = "base:1"}}
 kubeconfig = "{kubeconfig}"
 address = "{address}"
 port = 0
+accept_open_network = true
 """
 
 

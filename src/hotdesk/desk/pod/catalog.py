@@ -32,6 +32,11 @@ class PodCatalog:
             raise WallError(f"desks as pods have the walls {', '.join(sorted(self.walls))} here, not {spec.wall}")
         return replace(self.template, image=self.find_reference(spec.image), runtime_class=self.walls[spec.wall])
 
+    def find_probe_template(self) -> PodTemplate:
+        """Return the template of the probes of the network: the first image, and the first wall's RuntimeClass."""
+        image, runtime_class = next(iter(self.images.values()), ""), next(iter(self.walls.values()), "")
+        return replace(self.template, image=image, runtime_class=runtime_class)
+
     def find_reference(self, image: str) -> str:
         if (reference := self.images.get(image)) is None:
             raise ImageError(

@@ -24,6 +24,8 @@ class PodReport:
     version: str = ""
     """Its resource version."""
     address: str = ""
+    node: str = ""
+    """The node it runs on."""
     failure: str = ""
     """Why it has ended or will not start; empty: neither."""
     is_deleted: bool = False
@@ -72,6 +74,7 @@ def parse_pod(pod: Mapping[str, Any], *, is_deleted: bool = False) -> PodReport:
         _get_text(metadata, "uid"),
         _get_text(metadata, "resourceVersion"),
         _get_text(status, "podIP"),
+        _get_text(_get_table(pod, "spec"), "nodeName"),
         _find_failure(status),
         is_deleted,
     )

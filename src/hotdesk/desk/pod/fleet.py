@@ -15,6 +15,7 @@ from hotdesk.desk.owner.pool import MAX_AGE_S, PROVEN_SECONDS
 from hotdesk.desk.pod.cluster import PodCluster, PodReport, StaleError
 from hotdesk.desk.pod.listener import ExpectedGuest, GuestListener
 from hotdesk.desk.pod.manifest import Document, PodOrder, PodState, PodTemplate, build_pod, find_differences
+from hotdesk.desk.pod.pool_trust import PoolTrust
 from hotdesk.desk.pod.seed import build_seed
 from hotdesk.desk.pod.streams import DeskStreams
 from hotdesk.desk.seam import Spec
@@ -39,6 +40,7 @@ class Pod:
     created: float
     uid: str = ""
     version: str = ""
+    node: str = ""
     streams: DeskStreams | None = None
     failure: str = ""
     gone: anyio.Event = field(default_factory=anyio.Event)
@@ -48,9 +50,10 @@ class Pod:
 class PodFleet:
     """All pods of one agent, of every tenant."""
 
-    def __init__(self, cluster: PodCluster, listener: GuestListener) -> None:
+    def __init__(self, cluster: PodCluster, listener: GuestListener, trust: PoolTrust) -> None:
         self.cluster = cluster
         self.listener = listener
+        self.trust = trust
         self.pods: dict[str, Pod] = {}
 
     async def follow(self) -> None:
@@ -69,6 +72,7 @@ class PodFleet:
             pod.failure = pod.failure or report.failure
         if report.version:
             pod.version = report.version
+        pod.node = report.node or pod.node
         pod.guest.locate(report.address)
         if pod.failure:
             pod.guest.located.set()
@@ -86,7 +90,11 @@ class PodFleet:
         state: PodState,
         on_end: Callable[[], None],
     ) -> Pod:
-        """Create a pod, compare what was stored, and wait for its guest. A pod that fails is deleted."""
+        """Create a pod, compare what was stored, and wait for its guest. A pod that fails is deleted.
+
+        Raise `HostError` if the preflight of the pool, or of the pod's node, has not passed.
+        """
+        self.trust.require()
         is_sentry = spec.wall == "gvisor"
         guest = self.listener.expect(desk, lambda python: build_seed(python, env, files, is_sentry=is_sentry), on_end)
         seconds = MAX_AGE_S + PROVEN_SECONDS if state == "ready" else spec.deadline
@@ -98,6 +106,7 @@ class PodFleet:
         try:
             self.accept_stored(pod, await self.cluster.create(pod.sent))
             pod.streams = await self.listener.wait(guest, START_SECONDS)
+            self.trust.require_node(pod.node)
         except BaseException as e:
             await self.clean_up(pod)
             if isinstance(e, DeskGone) and pod.failure:
@@ -117,6 +126,8 @@ class PodFleet:
 
     async def claim(self, pod: Pod, seconds: float) -> None:
         """Mark a ready pod as claimed in the cluster, if it is unchanged; raise `DeskError` if it cannot be used."""
+        self.trust.require()  # the preflight may have failed since the pod was created
+        self.trust.require_node(pod.node)
         most = math.ceil(time.monotonic() - pod.created + seconds + _MARGIN_S)  # it counts from the pod's start
         if most > int(pod.sent["spec"]["activeDeadlineSeconds"]):
             raise DeskError(f"the pod of desk {pod.desk} may not run for another {seconds:.0f} s; open another desk")

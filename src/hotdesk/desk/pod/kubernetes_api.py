@@ -73,12 +73,26 @@ class KubernetesNamespace:
         )
         self.require(status, body, "delete the pods of an earlier agent")
 
+    async def list_nodes(self, selector: str) -> list[Document]:
+        """Return the cluster's nodes with these labels, as stored."""
+        status, body = await self.request(self.pods.list_node_without_preload_content, label_selector=selector)
+        return list(self.require(status, body, "list nodes").get("items") or [])
+
+    @property
+    def server(self) -> str:
+        """The address of the API server, as a URL."""
+        return str(self.pods.api_client.configuration.host)
+
     async def call(self, method: Callable[..., Awaitable[Any]], **arguments: Any) -> tuple[int, Document]:
+        """Make one request about this namespace; return the status and the object of the reply."""
+        return await self.request(method, namespace=self.namespace, **arguments)
+
+    async def request(self, method: Callable[..., Awaitable[Any]], **arguments: Any) -> tuple[int, Document]:
         """Make one request; return the status and the object of the reply."""
         self.calls += 1
         try:
             with anyio.fail_after(_CALL_SECONDS):
-                reply = await method(namespace=self.namespace, **arguments)
+                reply = await method(**arguments)
                 body = json.loads(await reply.read())
         except (OSError, TimeoutError, ValueError, aiohttp.ClientError) as e:
             raise HostError(f"the API server of the cluster cannot be reached: {e or 'it does not respond'}") from e

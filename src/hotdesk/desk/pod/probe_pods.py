@@ -22,6 +22,8 @@ PREFLIGHT_LABEL = "hotdesk/preflight"
 START_SECONDS, PATIENCE_S, POLL_S, END_SECONDS = 60.0, 20.0, 0.5, 10.0
 _MAX_POD_SECONDS = 180
 _PROGRAM = Path(probe.__file__)
+_SIZE = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "16Mi"}
+"""A quota for these resources, such as that of `deploy/pods`, admits no pod without them."""
 
 
 class PodClient(Protocol):
@@ -77,7 +79,7 @@ def build_probe_pod(
             "image": pool.image,
             "imagePullPolicy": pool.pull,
             "command": [pool.python, "-I", "-B", "-c", _PROGRAM.read_text(), order],
-            "resources": {kind: {"cpu": "100m", "memory": "64Mi"} for kind in ("requests", "limits")},
+            "resources": {kind: dict(_SIZE) for kind in ("requests", "limits")},
             "securityContext": {
                 "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
             },

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 from tests.kube_server import BINARIES, NAMESPACE, ApiServer, StandInKubelet, apply_deployment, run_api_server
-from tests.pod_cluster import make_bridge
+from tests.pod_cluster import make_bridge, make_trust
 
 from hotdesk.config import Config
 from hotdesk.desk.pod.catalog import PodCatalog
@@ -166,7 +166,7 @@ async def open_agent(server: ApiServer, folder: Path) -> AsyncIterator[tuple[Pod
         where = f"{address}:{listening.getsockname()[1]}"
         async with connect(server) as cluster, background() as tasks:
             listener = GuestListener(listening, where, tasks, print)
-            fleet = PodFleet(cluster, listener)
+            fleet = PodFleet(cluster, listener, await make_trust())
             for work in (kubelet.run, listener.serve, fleet.follow):
                 tasks.start(work)
             while not cluster.calls:

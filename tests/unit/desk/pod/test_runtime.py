@@ -10,13 +10,14 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.pod_cluster import NamespacePods, make_bridge
+from tests.pod_cluster import NamespacePods, make_bridge, make_trust
 
 from hotdesk.config import Config
 from hotdesk.desk.pod.catalog import PodCatalog
 from hotdesk.desk.pod.fleet import PodFleet
 from hotdesk.desk.pod.listener import GuestListener
 from hotdesk.desk.pod.manifest import PodTemplate
+from hotdesk.desk.pod.pool_trust import PoolTrust
 from hotdesk.desk.pod.runtime import PodRuntime, pod_runtime
 from hotdesk.desk.records import list_desks
 from hotdesk.desk.seam import Spec
@@ -38,7 +39,7 @@ class PodAgent:
 
 
 @asynccontextmanager
-async def open_agent(folder: Path) -> AsyncIterator[PodAgent]:
+async def open_agent(folder: Path, trust: PoolTrust | None = None) -> AsyncIterator[PodAgent]:
     config = Config(run=folder / "run", lib=folder / "lib", images=folder / "images")
     catalog = PodCatalog(PodTemplate("desks", ""), {"base": "base:1"}, {"container": ""})
     problems: list[str] = []
@@ -47,7 +48,7 @@ async def open_agent(folder: Path) -> AsyncIterator[PodAgent]:
         async with background() as tasks:
             where = f"{address}:{listening.getsockname()[1]}"
             listener = GuestListener(listening, where, tasks, lambda e: problems.append(str(e)))
-            fleet = PodFleet(pods, listener)
+            fleet = PodFleet(pods, listener, trust or await make_trust())
             tasks.start(listener.serve)
             tasks.start(fleet.follow)
             async with pod_runtime(config, fleet, catalog) as runtime:
