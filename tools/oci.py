@@ -1,8 +1,8 @@
-"""Build the container image of server and agent as an OCI layout: `make oci`, into `out/oci/hotdesk.tar`.
+"""Build container images as OCI layouts: `make oci`: `out/oci/hotdesk.tar` for server and agents, `desk.tar` for pods.
 
 Two layers: a small Debian with the packages that `hotdesk setup` asks for, made by mmdebstrap and cached; and hotdesk
 with the libraries it needs, installed by pip from this machine's own index. Desks' images are not included: they are on
-a volume of the node.
+a volume of the node. Desks that are pods start from `desk.tar`: hotdesk's image `base`, in one layer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -18,10 +19,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from hotdesk.config import load
 from hotdesk.desk.image import requirements
 
 ROOT = Path(__file__).parents[1]
 NAME = "localhost/hotdesk:dev"
+DESK_NAME, DESK_IMAGE = "localhost/hotdesk-desk:dev", "base"
 RELEASE = "bookworm"
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 SITE = "opt/hotdesk/site"
@@ -137,6 +140,24 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(entry, io.BytesIO(content))
 
 
+def make_desk(target: Path) -> str:
+    """Write the image of desks that are pods; return the digest of its manifest."""
+    store = load().images
+    record = json.loads((store / f"images/{DESK_IMAGE}.json").read_text())
+    if len(record["layers"]) != 1:
+        sys.exit(f"image {DESK_IMAGE} has {len(record['layers'])} layers; only one can be packed")
+    layer, source = target.with_suffix(".layer"), store / "layers" / record["layers"][0]
+    with tarfile.open(layer, "w") as tar:
+        for where, folders, files in os.walk(source):
+            folders.sort()
+            for name in sorted([*files, *folders]):
+                path = Path(where, name)
+                tar.add(path, str(path.relative_to(source)), recursive=False)
+    digest = write_layout([layer], target, DESK_NAME, {"Cmd": ["/bin/sh"]})
+    layer.unlink()
+    return digest
+
+
 def main() -> None:
     out = ROOT / "out/oci"
     base = make_base(out / "cache")
@@ -146,7 +167,10 @@ def main() -> None:
         partial = Path(temporary) / "hotdesk.tar"
         digest = write_layout([base, upper], partial, NAME, AGENT)
         partial.rename(out / "hotdesk.tar")
+        desk = make_desk(Path(temporary) / "desk.tar")
+        (Path(temporary) / "desk.tar").rename(out / "desk.tar")
     print(f"{out / 'hotdesk.tar'}: {NAME} {digest}")
+    print(f"{out / 'desk.tar'}: {DESK_NAME} {desk}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ start apiserver $B/kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-ad
   --kubelet-client-key=$P/kubelet-client.key --kubelet-certificate-authority=$P/ca.crt --kubelet-preferred-address-types=InternalIP \
   --service-account-key-file=$P/sa.pub --service-account-signing-key-file=$P/sa.key \
   --service-account-issuer=https://kubernetes.default.svc --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC \
+  --audit-policy-file=/lab/inside/audit.yaml --audit-log-path=/lab/log/audit.json \
   --enable-admission-plugins=NodeRestriction --allow-privileged=true --v=1
 until curl -sf --cacert $P/ca.crt --cert $P/admin.crt --key $P/admin.key https://127.0.0.1:6443/readyz >/dev/null 2>&1; do sleep 0.2; done
 start kcm $B/kube-controller-manager --kubeconfig=$P/kcm.kubeconfig --authentication-kubeconfig=$P/kcm.kubeconfig \

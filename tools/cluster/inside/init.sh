@@ -20,6 +20,15 @@ mount --make-rshared "$N/var/lib/kubelet"
   T=$N/var/lib/hotdesk/images/$place; mkdir -p "$(dirname "$T")"; if [ -d "$source" ]; then mkdir -p "$T"; else touch "$T"; fi
   mount --bind "$source" "$T"; mount -o remount,bind,ro,nosuid "$T"
 done < "$LAB/images"
+# A pod requests all processors that it may use. Where $LAB/cpus says so, a node reports more than this machine has.
+[ "$M" = cp ] || [ ! -f "$LAB/cpus" ] || {
+  T=$N/sys/devices/system/node MEMORY=$(cat /sys/devices/system/node/node0/meminfo); mount -t tmpfs tmpfs "$T"
+  mkdir -p "$T/node0/hugepages"; echo "$MEMORY" > "$T/node0/meminfo"
+  for i in $(seq 0 $(($(cat "$LAB/cpus") - 1))); do
+    mkdir -p "$T/node0/cpu$i/topology"; echo 1 > "$T/node0/cpu$i/online"
+    echo $i > "$T/node0/cpu$i/topology/core_id"; echo 0 > "$T/node0/cpu$i/topology/physical_package_id"
+  done
+}
 ip link set lo up
 cd "$N"; mkdir -p .old; pivot_root . .old; cd /; umount -l /.old
 mount --make-rshared /
