@@ -78,6 +78,7 @@ class NamespacePods:
         self.calls: list[str] = []
         self.admit: Callable[[Document], None] = lambda pod: None
         """An admission webhook: changes a pod before it is stored."""
+        self.node = NODE
         self.stray_address = ""
         """The address to report for pods instead of their own."""
 
@@ -137,7 +138,7 @@ class NamespacePods:
         assert process.stdin is not None
         process.stdin.write(b"go\n")
         process.stdin.flush()
-        pod["spec"]["nodeName"] = NODE
+        pod["spec"]["nodeName"] = self.node
         pod["status"] = {"phase": "Running", "podIP": self.stray_address or address}
 
     async def claim(self, name: str, version: str, seconds: int) -> Document:

@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -15,9 +16,11 @@ import anyio.to_thread
 import pytest
 
 from hotdesk.desk.pod.listener import HANDSHAKE_SECONDS, MAX_HANDSHAKES
-from hotdesk.errors import WallError
+from hotdesk.desk.pod.preflight import PreflightReport
+from hotdesk.errors import HostError, HotdeskError, WallError
 from hotdesk_guest.mux import OPEN
 from hotdesk_guest.wire import encode_frame
+from tests.pod_cluster import NODE, make_trust
 from tests.pod_room import PodRoom, open_pod_room
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.unit.desk.pod.test_runtime import SMALL, open_agent
@@ -235,5 +238,57 @@ async def test_a_pod_that_the_cluster_loosened_is_no_desk(tmp_path: Path) -> Non
 
         agent.pods.admit = loosen
         with pytest.raises(WallError, match="readOnlyRootFilesystem is missing"):
+            await agent.runtime.open(SMALL)
+        assert agent.pods.stored == {}
+
+
+REFUSED = PreflightReport((), (f"{NODE}: the network policy is not enforced: a pod reaches the API server",))
+
+
+@falls_without(
+    "no pod is created in a pool that is not trusted",
+    Removal("pod/fleet.py", "        self.trust.require()\n        is_sentry", "        is_sentry"),
+)
+@pytest.mark.parametrize("kind", ["requested", "kept ready"])
+async def test_a_network_without_enforcement_gets_no_pod(tmp_path: Path, kind: str) -> None:
+    async with open_agent(tmp_path, await make_trust(REFUSED)) as agent:
+        if kind == "requested":
+            with pytest.raises(HostError, match="is not enforced: a pod reaches the API server"):
+                await agent.runtime.open(SMALL)
+        else:
+            agent.runtime.pool.keep(SMALL, 1)
+            await anyio.sleep(2)
+        assert "create" not in agent.pods.calls
+
+
+@falls_without(
+    "a ready pod is not claimed in a pool that is no longer trusted",
+    Removal(
+        "pod/fleet.py",
+        "        self.trust.require()  # the preflight may have failed since the pod was created\n"
+        "        self.trust.require_node(pod.node)\n",
+        "",
+    ),
+)
+async def test_a_pod_kept_ready_is_not_handed_over_once_the_network_is_open(tmp_path: Path) -> None:
+    trust = await make_trust()
+    async with open_agent(tmp_path, trust) as agent:
+        agent.runtime.pool.keep(SMALL, 1)
+        with anyio.fail_after(30):
+            await agent.runtime.pool.wait_until_full()
+        trust.refuse("the network policy is not enforced any more")
+        with pytest.raises(HotdeskError, match="not enforced any more"):
+            await agent.runtime.open(replace(SMALL, env={"A": "b"}))
+        assert "claim" not in agent.pods.calls
+
+
+@falls_without(
+    "a pod on a node that was not tested is no desk",
+    Removal("pod/fleet.py", "START_SECONDS)\n            self.trust.require_node(pod.node)\n", "START_SECONDS)\n"),
+)
+async def test_a_pod_on_a_node_that_was_not_tested_is_no_desk(tmp_path: Path) -> None:
+    async with open_agent(tmp_path) as agent:
+        agent.pods.node = "node2"
+        with pytest.raises(HostError, match="the network of node 'node2' has not been tested yet"):
             await agent.runtime.open(SMALL)
         assert agent.pods.stored == {}

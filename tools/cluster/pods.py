@@ -56,7 +56,7 @@ class PodSteps:
         wait_for(lambda: self.count_ready() == len(NODES), 300, "ready nodes")
         self.lab.kubectl("label", "nodes", "--all", "hotdesk=pods", "--overwrite")
         for node in NODES:
-            self.lab.kubectl("taint", "node", node, "hotdesk=desks:NoSchedule-", _TAINT)
+            self.lab.kubectl("taint", "node", node, _TAINT, "--overwrite")
 
     def count_ready(self) -> int:
         conditions = [each for node in self.lab.list_objects("nodes") for each in node["status"]["conditions"]]
@@ -164,7 +164,7 @@ class PodSteps:
         """Open sandboxes while no pod is kept ready."""
         seconds, requests = self.measure(ROUNDS)
         share = statistics.median(seconds) / self.plain
-        return f"{describe(seconds)}; {share:.2f} × a plain pod; {requests:.1f} requests for each"
+        return f"{describe(seconds)}; {share:.2f} times a plain pod; {requests:.1f} requests for each"
 
     def open_ready(self) -> str:
         """Have the server keep a pod ready, and open sandboxes from it."""

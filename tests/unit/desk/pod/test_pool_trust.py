@@ -6,10 +6,14 @@ import pytest
 
 from hotdesk.desk.pod import pool_trust
 from hotdesk.desk.pod.pool_trust import PoolTrust
-from hotdesk.desk.pod.preflight import PreflightReport
+from hotdesk.desk.pod.preflight import PreflightReport, ProbeRow, ProbeTarget
 from hotdesk.errors import HostError
 
-GOOD, BAD = PreflightReport((), ()), PreflightReport((), ("n1: the network policy is not enforced: a pod reaches DNS",))
+TESTED = ProbeRow("n1", ProbeTarget("the door", "10.0.0.1", 3720, is_allowed=True), "open", "open")
+GOOD, BAD = (
+    PreflightReport((TESTED,), ()),
+    PreflightReport((), ("n1: the network policy is not enforced: a pod reaches DNS",)),
+)
 
 
 class Preflights:
@@ -25,8 +29,8 @@ class Preflights:
             raise result
         return result
 
-    def trust(self) -> PoolTrust:
-        return PoolTrust(self.run, self.logged.append)
+    def trust(self, *, accepts_open: bool = False) -> PoolTrust:
+        return PoolTrust(self.run, self.logged.append, accepts_open=accepts_open)
 
 
 def test_a_pool_that_was_not_tested_is_not_trusted() -> None:
@@ -64,3 +68,33 @@ async def test_a_preflight_that_is_too_old_gives_no_trust() -> None:
     trust.passed -= pool_trust.MAX_AGE_S + 1
     with pytest.raises(HostError, match="more than 90 minutes ago"):
         trust.require()
+
+
+async def test_an_open_network_is_used_only_if_the_operator_accepts_it_and_the_log_repeats_that() -> None:
+    preflights = Preflights(BAD, BAD, GOOD)
+    trust = preflights.trust(accepts_open=True)
+    await trust.check()
+    trust.require()
+    trust.require_node("n9")
+    assert trust.has_open_network
+    assert not trust.is_refused
+    await trust.check()
+    [logged] = preflights.logged
+    assert "accept_open_network" in str(logged)
+    assert "a pod reaches DNS" in str(logged)
+    await trust.check()
+    assert not trust.has_open_network
+
+
+async def test_a_node_that_no_preflight_included_is_not_trusted_and_the_next_preflight_comes_sooner() -> None:
+    trust = Preflights(GOOD, BAD).trust()
+    await trust.check()
+    trust.require_node("n1")
+    assert not trust.due.is_set()
+    with pytest.raises(HostError, match="node 'n2' has not been tested yet"):
+        trust.require_node("n2")
+    assert trust.due.is_set()
+    await trust.check()
+    assert trust.is_refused
+    with pytest.raises(HostError, match="node 'n1'"):
+        trust.require_node("n1")
