@@ -131,7 +131,7 @@ dist-check: dist setup  ## Install that wheel on a bare Debian 13 in a namespace
 	@$(SUDO) $(PYTHON) tools/dist_check.py
 
 .PHONY: oci
-oci: dist  ## Build the container image of server and node agent into out/oci, as an OCI layout.
+oci: dist setup  ## Build the container images of server and agents, and of desks that are pods, into out/oci, as OCI layouts.
 	@mkdir -p out/oci
 	@$(SUDO) env PYTHONPATH=src:. $(PYTHON) tools/oci.py
 
@@ -139,6 +139,10 @@ oci: dist  ## Build the container image of server and node agent into out/oci, a
 .PHONY: test-cluster
 test-cluster: oci images .venv/.cluster  ## Run hotdesk on a real Kubernetes of two nodes, in namespaces of this machine; kills agent, server, kubelet and node.
 	@$(SUDO) env PYTHONPATH=src:. $(PYTHON) -m tools.cluster
+
+.PHONY: test-pods
+test-pods: oci .venv/.cluster  ## Run desks as pods on that Kubernetes: an open network is refused; cold and ready pods, a deleted pod, a killed agent.
+	@$(SUDO) env PYTHONPATH=src:. $(PYTHON) -m tools.cluster.pods
 
 # MACHINE="debian-13 debian-12" names some, BUDGET=n begins none after n minutes; what passed with this wheel is not repeated.
 .PHONY: test-hosts
