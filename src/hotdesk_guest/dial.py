@@ -20,10 +20,32 @@ import os
 import socket
 import ssl
 import sys
+import time
 from importlib.util import MAGIC_NUMBER
 
 PATIENCE_S = 60.0
+FIRST_ATTEMPT_S, LONGEST_ATTEMPT_S, PAUSE_S = 0.2, 5.0, 0.05
 MAX_SEED = 1 << 24
+
+
+def connect(host: str, port: int) -> socket.socket:
+    """Connect to the agent, with many short attempts.
+
+    Until a network plug-in knows a new pod it drops or refuses its packets, and a kernel repeats a first packet only
+    after one second, then three.
+    """
+    end, seconds = time.monotonic() + PATIENCE_S, FIRST_ATTEMPT_S
+    while True:
+        try:
+            sock = socket.create_connection((host, port), seconds)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(PAUSE_S)
+            seconds = min(seconds * 1.3, LONGEST_ATTEMPT_S)
+        else:
+            sock.settimeout(PATIENCE_S)
+            return sock
 
 
 class PodChannel:
@@ -35,7 +57,7 @@ class PodChannel:
         context.check_hostname = False  # the certificate is the agent's only name
         context.load_verify_locations(cadata=certificate)
         host, _, port = address.rpartition(":")
-        self.sock = socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S)
+        self.sock = connect(host.strip("[]"), int(port))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ from tests.pod_room import open_pod_room, run_pod
 
 from hotdesk.desk.pod.seed import build_seed
 from hotdesk.errors import HotdeskError
+from hotdesk_guest.dial import connect
 
 pytestmark = pytest.mark.anyio
 
@@ -108,3 +110,12 @@ async def test_a_killed_pod_ends_its_link() -> None:
             with pytest.raises(HotdeskError), anyio.fail_after(10):
                 await desk.run(["sleep", "20"])
         assert room.ended == [guest.desk]
+
+
+def test_a_pod_whose_first_packets_are_refused_connects_later() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))  # nothing accepts yet, so attempts are refused
+        threading.Timer(0.5, listening.listen).start()
+        with connect(*listening.getsockname()) as sock:
+            assert sock.getpeername() == listening.getsockname()
+            assert sock.gettimeout() == 60
