@@ -72,7 +72,7 @@ class PoolSearch:
 
 def parse_nodes(listed: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the addresses of the nodes that are ready, by name. A pod on any other node is not accepted."""
-    found = {}
+    found: dict[str, str] = {}
     for node in listed:
         status = node.get("status") or {}
         is_ready = any(
