@@ -65,6 +65,10 @@ def formula(text: str) -> bytes:
     return office(xl__worksheets__sheet2_DOT_xml=CELLS.replace("SUM(A1:A2)", text))
 
 
+def rich_field(inside: str) -> bytes:
+    return rb"{\rtf1{\field{\*\fldinst %b}{\fldrslt x}}}" % inside.encode()
+
+
 def pdf(*objects: str, before: bytes = b"", after: bytes = b"") -> bytes:
     told = "".join(f"{number} 0 obj\n{each}\nendobj\n" for number, each in enumerate(objects, 1))
     return before + f"%PDF-1.7\n{told}trailer\n<< /Root 1 0 R >>\n%%EOF\n".encode("latin-1") + after
@@ -182,7 +186,23 @@ IN_CONTENTS = BEGIN + WRITTEN.format(r'HYPERLINK \l "_Toc2"') + SEPARATE + "<w:t
 CONTENTS = BEGIN + WRITTEN.format(r"TOC \o ") + WRITTEN.format(r'"1-3" \h') + SEPARATE + IN_CONTENTS * 2 + END
 COUNTED = BEGIN + WRITTEN.format("= ") + BEGIN + WRITTEN.format("NUMPAGES") + END + WRITTEN.format(" - 1") + END
 TIPPED = BEGIN + WRITTEN.format(r' HYPERLINK "https://a.test/" \l "y" \o "tip" \h ') + END
+LOOSE = BEGIN + WRITTEN.format("PAGE ") + SEPARATE + WRITTEN.format("HYPERLINK file:///x") + END
+RICH_HIDDEN = {
+    "a nested field": r'IF 1=1 {\field{\*\fldinst HYPERLINK "file:///x"}{\fldrslt x}}',
+    "a link that a nested field completes": r"HYPERLINK {\field{\*\fldinst REF x}{\fldrslt x}}",
+    "text that is not shown before the name": r'{\*\none PAGE }HYPERLINK "file:///x"',
+    "a backslash before the word of a result": r'HYPERLINK \\fldrslt "file:///x"',
+}
+QUIET_FIELDS = (
+    r' HYPERLINK "https://en.wikipedia.org/wiki/Hyperlink" ', r' HYPERLINK "https://a.b" \o "Hyperlink to the report" ',
+    r' TOC \h \t "Hyperlink,1" ', ' STYLEREF "Hyperlink" ', ' ADDIN CSL {"title":"Hyperlink analysis"}',
+    ' HYPERLINK "https://en.wikipedia.org/wiki/DDE" ',
+)  # fmt: skip
+RICH_QUIET = rb"""{\rtf1 {\field{\*\fldinst {\rtlch\fcs1 \f1 HYPERLINK "https://a.test/Hyperlink" \\o "a hyperlink here" }}{\fldrslt a}}
+{\field{\*\fldinst {\rtlch TOC \\h \\t "Hyperlink,1"}}{\fldrslt 1}}}"""
 CLEAN: dict[str, tuple[str, bytes]] = {
+    **{f"a text with the field{each}": ("a.docx", worded(BEGIN + WRITTEN.format(each) + END)) for each in QUIET_FIELDS},
+    "rich text with fields that mention a link": ("a.rtf", RICH_QUIET),
     "a workbook": ("a.xlsx", office()),
     "a workbook with a link to a page": ("a.xlsx", related("hyperlink", "https://example.test/a?b=1")),
     "a workbook with a formula's link to a page": ("a.xlsx", formula('HYPERLINK("https://a.test","a: b")')),
@@ -383,6 +403,8 @@ ACTIVE: list[tuple[str, str, str, bytes]] = [
     ("external-links", "a field's link to a share", "a.docx", worded(SHARE)),
     ("external-links", "a workbook by its relation", "a.xlsx", related("externalLink", "a/b.dat", "")),
     ("external-links", "a picture by its address", "a.docx", worded('<a src="http://a.test/"/>')),
+    *(("external-links", f"rich text, {how}", "a.rtf", rich_field(inside)) for how, inside in RICH_HIDDEN.items()),
+    ("external-links", "a loose link behind a field", "a.docx", worded(LOOSE)),
     ("macros", "buttons", "a.docx", related("ui/extensibility", "a/b.xml", "")),
     ("queries", "letters to many", "a.docx", worded("<w:mailMerge/>")),
     *(("scripts", f"packed after {end!r}", "a.pdf", object_stream(JS, end=end)) for end in (b" \n", b"\r", b"\t\r\n")),

@@ -12,7 +12,8 @@ ARGUMENT = re.compile(r'\\[^\s"\\]|"((?:[^"\\]|\\.)*)"?|(\S+?)(?=[\s"]|\Z)', re.
 """A switch or an argument of a field's instruction."""
 TAKING = frozenset(("\\l", "\\o", "\\t", "\\*", "\\@", "\\#"))
 """Switches that are followed by an argument. That of `\\l` is a place in a page or in the file itself."""
-LINKING = re.compile(r"\bHYPERLINK\b", re.I)
+NAMED = re.compile(r"\s*HYPERLINK\b", re.I)
+WRITTEN = re.compile(r"\bHYPERLINK\b", re.I)
 
 
 def strip_controls(target: str) -> str:
@@ -33,9 +34,13 @@ def leads_elsewhere(target: str) -> bool:
     return bool(ELSEWHERE.match(strip_controls(target)))
 
 
-def find_field_link(instruction: str) -> str:
-    """Return the target of a HYPERLINK field that does not lead to a web page, or `""`."""
-    for field in LINKING.finditer(instruction):
+def find_field_link(instruction: str, *, anywhere: bool = False) -> str:
+    """Return the target of a HYPERLINK field that does not lead to a web page, or `""`.
+
+    The name of a field begins its instruction; with `anywhere`, the instruction may hold text of several fields.
+    """
+    named = NAMED.match(instruction)
+    for field in WRITTEN.finditer(instruction) if anywhere else (named,) if named else ():
         switch = ""
         for match in ARGUMENT.finditer(instruction, field.end()):
             if match[1] is None and match[2] is None:

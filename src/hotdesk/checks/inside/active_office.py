@@ -252,13 +252,11 @@ def _inspect_formula(text: str, found: Found, where: str) -> None:
 
 def _inspect_fields(root: Element, found: Found, where: str) -> None:
     """Find fields in text that load or start something; their instructions may be spread over several elements."""
-    for instruction in (
-        *_iterate_instructions(root),
-        *(each.get(key, "") for each in root.iter() for key in each.attrib if key.endswith("}instr")),
-    ):
-        if FIELD.search(instruction):
+    simple = (each.get(key, "") for each in root.iter() for key in each.attrib if key.endswith("}instr"))
+    for instruction, is_loose in (*_iterate_instructions(root), *((each, False) for each in simple)):
+        if FIELD.search(instruction if is_loose else QUOTED.sub('""', instruction)):
             found.add("dde", where, f"a DDE field: {instruction.strip()}")
-        elif not is_shown(instruction) or find_field_link(instruction):
+        elif not is_shown(instruction) or find_field_link(instruction, anywhere=is_loose):
             found.add("external-links", where, f"a field that reads external data: {instruction.strip()}")
 
 
@@ -286,12 +284,13 @@ class OpenField:
         if not self.ended and not COMPLETE_NAME.match(self.instruction):
             self.instruction += NESTED
 
-    def list_instructions(self) -> set[str]:
-        return {self.instruction, self.instruction + self.loose}
+    def list_instructions(self) -> set[tuple[str, bool]]:
+        """Return the possible instructions, and whether each holds loose ones."""
+        return {(self.instruction, False), (self.instruction + self.loose, self.loose != "")}
 
 
-def _iterate_instructions(root: Element) -> Iterator[str]:
-    """Yield the instructions of fields; a nested one is part of both."""
+def _iterate_instructions(root: Element) -> Iterator[tuple[str, bool]]:
+    """Yield the instructions of fields, and whether they hold loose ones; a nested one is part of both."""
     open_fields = [OpenField(ended=True)]
     for each in root.iter():
         tag = get_local_name(each)

@@ -68,8 +68,15 @@ RICH_SHAPES = (
     ("external-links", r"\b(INCLUDEPICTURE|INCLUDETEXT|LINK)\s+\"?\S*(://|\\\\)", "a field that reads external data"),
     ("embedded", r"\\(bin|blob)\d", "raw bytes"),
 )
-RICH_FIELD = re.compile(r"\\fldinst\b(.{0,4000}?)(?:\\fldrslt|\Z)", re.S)
-RICH_WORD = re.compile(r"\\[a-z]+-?\d*\s?|[{}]")
+RICH_FIELD = re.compile(r"\\fldinst\b((?:[^\\]|\\(?!fldinst|fldrslt))*+)")
+"""An instruction, up to its result or a nested one."""
+RICH_FORMAT = (
+    "f fs cf cb b i ul ulnone strike caps scaps v plain cs lang langnp langfe langfenp alang noproof rtlch ltrch fcs af"
+    " afs ab ai hich loch dbch insrsid charrsid kerning expnd expndtw sub super nosupersub up dn highlight par"
+)
+RICH_PLAIN = re.compile(rf"(?:[^\\]|\\(?:{'|'.join(RICH_FORMAT.split())})(?:-?\d++)?+(?![a-zA-Z]))*+")
+"""Text in which only known formatting stands between the words, so that its first word is the field's name."""
+RICH_WORD = re.compile(r"\\[a-z]+-?\d*\s?|\\\*|[{}]")
 """Formatting between the words of a field."""
 RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in RICH_SHAPES)
 
@@ -139,9 +146,11 @@ def _inspect_rich_text(text: str, found: Found, where: str) -> None:
     for family, shape, what in RICH:
         if shape.search(text) or shape.search(meant):
             found.add(family, where, what)
-    for field in RICH_FIELD.finditer(meant):
-        bare = RICH_WORD.sub("", field[1].replace("\\\\", "\0")).replace("\0", "\\")
-        if target := active_links.find_field_link(bare):
+    marked = meant.replace("\\\\", "\0")  # backslashes of the text, which begin no formatting
+    for field in RICH_FIELD.finditer(marked):
+        nested = ' "a nested field"' if marked.startswith("\\fldinst", field.end()) else ""
+        bare = RICH_WORD.sub("", field[1]).replace("\0", "\\") + nested
+        if target := active_links.find_field_link(bare, anywhere=not RICH_PLAIN.fullmatch(field[1])):
             found.add("external-links", where, f"a link that does not lead to a web page: {target[:80]}")
 
 
