@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import time
 import warnings
 import zipfile
 import zlib
@@ -67,6 +68,14 @@ def formula(text: str) -> bytes:
 
 def rich_field(inside: str) -> bytes:
     return rb"{\rtf1{\field{\*\fldinst %b}{\fldrslt x}}}" % inside.encode()
+
+
+def carrier(kind: str) -> bytes:
+    return f'<html><a href="data:{kind},x">x</a></html>'.encode()
+
+
+def saver(names: str) -> bytes:
+    return f'<html><a {names} href="data:text/plain,x">x</a></html>'.encode()
 
 
 def pdf(*objects: str, before: bytes = b"", after: bytes = b"") -> bytes:
@@ -200,7 +209,32 @@ QUIET_FIELDS = (
 )  # fmt: skip
 RICH_QUIET = rb"""{\rtf1 {\field{\*\fldinst {\rtlch\fcs1 \f1 HYPERLINK "https://a.test/Hyperlink" \\o "a hyperlink here" }}{\fldrslt a}}
 {\field{\*\fldinst {\rtlch TOC \\h \\t "Hyperlink,1"}}{\fldrslt 1}}}"""
+DOCUMENTS = ("text/html", "image/svg+xml", "application/xhtml+xml", "text/xml", "application/octet-stream")
+SHEETS = (
+    '<link rel="stylesheet" href="data:text/css,p{background:url(%68ttps://evil.test/x)}">',
+    '<link rel="stylesheet" href="data:text/css;base64,QGltcG9ydCAiaHR0cHM6Ly9ldmlsLnRlc3QveCI7">',
+    '<link rel="stylesheet" href="data:text/css;base64,/////w==">',
+    '<style>@import "data:text/css;base64,QGltcG9ydCAiaHR0cHM6Ly9ldmlsLnRlc3QveCI7"</style>',
+)
+SAVED = ('download="a.exe"', 'download="a.exe" download="a.txt"', 'download="a&#46;exe"', "download=a.desktop")
+PAGES_IN_XML = {
+    "an element of a page": '<a xmlns:h="http://www.w3.org/1999/xhtml"><h:p onx="x()"/></a>',
+    "an element of a page in other letters": '<a xmlns:h="http://www.w3.org/1999/xhtm&#108;"><h:p onx="x()"/></a>',
+    "an element of a page in another encoding": (
+        '<?xml version="1.0" encoding="iso-2022-jp"?><a xmlns:h="http://www.w3.org/1999/xh\x1b(Btml"><h:p onx="x()"/></a>'
+    ),
+    "a page inside": '<!-- a --><html onx="x()"/>',
+}
+CARRIES = (
+    '<a href="data:image/png;base64,AAAA">a picture</a>', '<a download="a.csv" href="data:text/csv,a%2Cb">rows</a>',
+    '<a download href="data:application/json,{}">x</a>', '<link rel="stylesheet" href="data:text/css,p{}">',
+    "<style>@font-face {src: url(data:application/vnd.ms-fontobject;base64,AA)}</style>",
+)  # fmt: skip
+DATA = """<?xml version="1.0"?>
+<!-- rows --><rows xmlns="urn:rows"><row on="1" one="1" online="yes" src="D:report.csv" action="run:/a" data="c:/x"/></rows>"""
 CLEAN: dict[str, tuple[str, bytes]] = {
+    **{f"a page that carries content: {each}": ("a.html", f"<html>{each}</html>".encode()) for each in CARRIES},
+    "XML with attributes that mean something in a page": ("a.xml", DATA.encode()),
     **{f"a text with the field{each}": ("a.docx", worded(BEGIN + WRITTEN.format(each) + END)) for each in QUIET_FIELDS},
     "rich text with fields that mention a link": ("a.rtf", RICH_QUIET),
     "a workbook": ("a.xlsx", office()),
@@ -405,6 +439,10 @@ ACTIVE: list[tuple[str, str, str, bytes]] = [
     ("external-links", "a picture by its address", "a.docx", worded('<a src="http://a.test/"/>')),
     *(("external-links", f"rich text, {how}", "a.rtf", rich_field(inside)) for how, inside in RICH_HIDDEN.items()),
     ("external-links", "a loose link behind a field", "a.docx", worded(LOOSE)),
+    *(("external-references", f"a link that carries {each}", "a.html", carrier(each)) for each in DOCUMENTS),
+    *(("external-references", f"a page that carries {each}", "a.html", each.encode()) for each in SHEETS),
+    *(("programs", f"a link that saves {each}", "a.html", saver(each)) for each in SAVED),
+    *(("scripts", f"XML with {how}", "a.xml", data.encode()) for how, data in PAGES_IN_XML.items()),
     ("macros", "buttons", "a.docx", related("ui/extensibility", "a/b.xml", "")),
     ("queries", "letters to many", "a.docx", worded("<w:mailMerge/>")),
     *(("scripts", f"packed after {end!r}", "a.pdf", object_stream(JS, end=end)) for end in (b" \n", b"\r", b"\t\r\n")),
@@ -558,3 +596,20 @@ def test_an_office_file_is_opened_and_drawn_once() -> None:
     assert told("a.pdf", "active-content", "encrypted") == {"allow": ["encrypted"], "code": False}
     assert find("active-content", {**bare, "open": True, "draw": True}).image == "office"
     assert "not opened" in str(find("active-content", bare).not_checked)
+
+
+NESTED_TAGS = ("<a ", "<b x='", "<meta ", "<!DOCTYPE ", "<style>/*", "=+", '<i x="')
+
+
+@pytest.mark.parametrize("repeated", NESTED_TAGS)
+def test_a_page_of_tags_inside_tags_takes_linear_time(tmp_path: Path, repeated: str) -> None:
+    """With the square of this number of tags, it would take minutes."""
+    begun = time.process_time()
+    seen(tmp_path, "a.html", b"<html>" + repeated.encode() * 20_000)
+    assert time.process_time() - begun < 30
+
+
+def test_a_page_of_many_tags_inside_tags_is_refused(tmp_path: Path) -> None:
+    assert seen(tmp_path, "a.html", b"<html>" + b"<i " * 300).passed
+    refused = seen(tmp_path, "a.html", b"<html>" + b"<i " * 20_000)
+    assert [fault.rule for fault in refused.faults] == ["unreadable"]

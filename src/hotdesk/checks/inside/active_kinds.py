@@ -56,7 +56,7 @@ def is_picture(data: bytes) -> bool:
 
 def is_inert_name(name: str) -> bool:
     """Return whether a desktop only shows or edits a file of this name. Windows drops final dots and spaces."""
-    *folders, last = (each.rstrip(". ").lower() for each in PurePosixPath(name).parts)
+    *folders, last = [each.rstrip(". ").lower() for each in PurePosixPath(name).parts] or [""]
     if last == "desktop.ini" or ".git" in folders:
         return False
     suffix = last.rpartition(".")[2] if "." in last else ""

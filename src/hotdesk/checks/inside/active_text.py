@@ -30,7 +30,7 @@ STARTS = re.compile(r"\s*(?:<!--.*?-->\s*)*<[!?a-zA-Z]", re.S)
 INSIDE = re.compile(r"<(?:!doctype|html|svg|script|iframe|body|head|img)\b", re.I)
 NUMBER = re.compile(r"[+-]?\s?[$€£¥]?\s?[\d.,][\d.,'\u2019\s\u00a0\u202f()/-]*(?:[eE][+-]?\d+)?\s?[%$€£¥]?")
 SUM = re.compile(r"\d\s*[-/]\s*\d")
-DDE = re.compile(r"[=+\-@]\s*[\w.()+*/-]*\|\s*'?[^|!]{0,200}!", re.S)
+DDE = re.compile(r"[=+\-@]\s*[\w.()*/]*\|\s*'?[^|!]{0,200}!", re.S)
 EQUALS = ("=", "@")
 SIGNS = ("+", "-", "\u2212")
 """Characters that start a formula. Other widths of them count too, because some programs treat them alike."""
@@ -41,24 +41,30 @@ SEPARATOR = re.compile(r"[\s\ufeff\"']*sep=(.)", re.I)
 BY_ITSELF = ("\t", "\r", "\n")
 AWAY = r"\s*=\s*[\"']?\s*(?:https?:|ftp:|file:|//|\\\\)"
 FETCHING = r"(?:src|srcset|poster|background|action|formaction|data|(?:xlink:)?href)"
+HANDLER = "an event handler"
 SHAPES = (
     ("scripts", r"<\s*(?:[\w-]+:)?script\b", "a script"),
-    ("scripts", r"<[^>]*?[\s/\"']on[a-z]{3,}\s*=", "an event handler"),
+    ("scripts", r"<[^<>]*?[\s/\"']on[a-z]{3,}\s*=", HANDLER),
     ("scripts", r"(?:java|vb)\s*script\s*:", "a script link"),
     ("scripts", r"<\s*(?:[\w-]+:)?(?:foreignObject|handler|i?frame|object|embed|applet)\b", "an embedded document"),
     ("scripts", r"data:\s*(?:text/html|image/svg|application/x?html|text/xml)", "a document inside a data link"),
-    ("scripts", r"<\s*meta[^>]*http-equiv\s*=\s*[\"']?\s*refresh", "a page that redirects by itself"),
-    ("external-references", r"<(?!\s*a\b)[^>]*\b" + FETCHING + AWAY, "an external resource"),
+    ("scripts", r"<\s*meta(?:[^<>]|<(?!\s*meta))*?http-equiv\s*=\s*[\"']?\s*refresh", "a page that redirects by itself"),
+    ("external-references", r"<(?!\s*a\b)(?:[^<>]|<(?=\s*a\b))*?\b" + FETCHING + AWAY, "an external resource"),
     (
         "external-references",
         r"(?:url\(|@import)\s*[\"'(]*\s*(?:https?:|ftp:|file:|//|\\\\)",
         "an external resource",
     ),
     ("external-references", r"<\?xml-stylesheet\b", "a style sheet"),
-    ("entities", r"<!ENTITY|<!DOCTYPE[^>\[]*\[", "an entity"),
-    ("entities", r"<!DOCTYPE[^>]*\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)", "an external definition"),
+    ("entities", r"<!ENTITY|<!DOCTYPE(?:[^<>\[]|<(?!!DOCTYPE))*+\[", "an entity"),
+    ("entities", r"<!DOCTYPE(?:[^<>]|<(?!!DOCTYPE))*?\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)", "an external definition"),
 )
+"""Each ends where the next of its kind begins, which is found by itself: a text of many takes linear time."""
 TAGS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in SHAPES)
+ROOT = re.compile(r"\ufeff?\s*(?:<\?(?:[^?]|\?(?!>))*+\?>\s*|<!--(?:[^-]|-(?!->))*+-->\s*)*+<(?:[\w.-]+:)?([\w.-]+)")
+"""The name of an XML document's first element."""
+SPACES = re.compile(r"1999/xhtml|2000/svg|xsl/transform", re.I)
+"""Namespaces whose elements a browser acts on, whatever the first element is."""
 ENCODED = re.compile(r"&#(x?)([0-9a-fA-F]{1,7});?|&(Tab|NewLine|colon);")
 SPELT = {"Tab": "\t", "NewLine": "\n", "colon": ":"}
 RICH_SHAPES = (
@@ -109,7 +115,7 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
     elif text.lstrip("\ufeff \r\n").startswith(("[Desktop Entry]", "[InternetShortcut]")):
         found.add("programs", where, "a shortcut that starts a program")
     if _is_markup(text, suffix, code):
-        inspect_markup(text, found, where)
+        inspect_markup(text, found, where, is_data=suffix == "xml" and _is_data(text))
     elif suffix in TABLES or (not code and suffix not in CODE):
         _inspect_table(text, suffix in TABLES, found, where)
 
@@ -120,13 +126,21 @@ def _is_markup(text: str, suffix: str, code: bool) -> bool:
     return not code and suffix not in (*CODE, *TABLES) and INSIDE.search(text[:SNIFFED]) is not None
 
 
-def inspect_markup(text: str, found: Found, where: str) -> None:
+def _is_data(text: str) -> bool:
+    """Return whether the text is XML in which no element is one of a page or drawing."""
+    root = ROOT.match(text)
+    if root is None or "\x1b" in text:  # which some encodings drop
+        return False
+    return root[1].lower() not in ("html", "svg") and not SPACES.search(html.unescape(text))
+
+
+def inspect_markup(text: str, found: Found, where: str, *, is_data: bool = False) -> None:
     meant = ENCODED.sub(_decode_character, text)
     for one in {text, meant, re.sub(r"[\t\r\n\0]", "", meant)}:
         for family, shape, what in TAGS:
-            if match := shape.search(one):
+            if (what != HANDLER or not is_data) and (match := shape.search(one)):
                 found.add(family, where, f"{what}: {match.group()[-80:]}")
-    active_markup.inspect_tags(text, found, where)
+    active_markup.inspect_tags(text, found, where, is_data=is_data)
     for one in {text, html.unescape(text)}:
         active_markup.inspect_styles(one, found, where)
 
