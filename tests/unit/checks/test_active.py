@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
 from hotdesk.checks.active import ALWAYS, FAMILIES, LOOKED_FOR, ActiveCheck
+from hotdesk.checks.inside import active_pdf, active_zip
+from hotdesk.checks.inside.active_found import Found
 from hotdesk.checks.inside.active_look import look
 from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Evidence, Verdict
@@ -186,6 +188,7 @@ JS = "<< /S /JavaScript /JS (x) >>"
 TWICE = "[/ASCIIHexDecode /FlateDecode] /DecodeParms << /Predictor 12 >>"
 FORMULAS = (
     "SUM(Table1[2024])", "SUM(Table1[[#This Row],[2024]])", "SUM(Sales[1])", "SUM(Table1[[2023]:[2024]],B!A1)",
+    "[0]!SalesRange", "Table1[[#This Row],[No '#]]*Table1[[#This Row],[Qty '#]]", "SUM(T[a'#],T[b'[1']'#])",
     "'#North'!A1", "'A'!B1+'#N'!C1", 'HYPERLINK("#B!A1","x")', 'HYPERLINK("https://a.test/"&amp;A1)',
 )  # fmt: skip
 WEB = ("https://a.test/a b", "mailto:a@b.test?subject=x", "#part", "HTTP://A.TEST", "tel:+491")
@@ -225,6 +228,9 @@ PAGES_IN_XML = {
     ),
     "a page inside": '<!-- a --><html onx="x()"/>',
 }
+NEAR = "<a xmlns:t='urn:t'><c t:formula=\"of:=T['../b.ods'#$S.A1]\"/></a>"
+DECK = """<a xmlns:x="http://www.w3.org/1999/xlink"><object x:href="./Object 1"/><image x:href="./ObjectReplacements/Object 1"/>
+<template x:href=""/></a>"""
 CARRIES = (
     '<a href="data:image/png;base64,AAAA">a picture</a>', '<a download="a.csv" href="data:text/csv,a%2Cb">rows</a>',
     '<a download href="data:application/json,{}">x</a>', '<link rel="stylesheet" href="data:text/css,p{}">',
@@ -234,6 +240,7 @@ DATA = """<?xml version="1.0"?>
 <!-- rows --><rows xmlns="urn:rows"><row on="1" one="1" online="yes" src="D:report.csv" action="run:/a" data="c:/x"/></rows>"""
 CLEAN: dict[str, tuple[str, bytes]] = {
     **{f"a page that carries content: {each}": ("a.html", f"<html>{each}</html>".encode()) for each in CARRIES},
+    "a deck with an object": ("a.odp", packed({"mimetype": "x", "content.xml": DECK, "Object 1/content.xml": "<a/>"})),
     "XML with attributes that mean something in a page": ("a.xml", DATA.encode()),
     **{f"a text with the field{each}": ("a.docx", worded(BEGIN + WRITTEN.format(each) + END)) for each in QUIET_FIELDS},
     "rich text with fields that mention a link": ("a.rtf", RICH_QUIET),
@@ -443,6 +450,7 @@ ACTIVE: list[tuple[str, str, str, bytes]] = [
     *(("external-references", f"a page that carries {each}", "a.html", each.encode()) for each in SHEETS),
     *(("programs", f"a link that saves {each}", "a.html", saver(each)) for each in SAVED),
     *(("scripts", f"XML with {how}", "a.xml", data.encode()) for how, data in PAGES_IN_XML.items()),
+    ("external-links", "a formula like a column", "a.ods", packed({"mimetype": "x", "content.xml": NEAR})),
     ("macros", "buttons", "a.docx", related("ui/extensibility", "a/b.xml", "")),
     ("queries", "letters to many", "a.docx", worded("<w:mailMerge/>")),
     *(("scripts", f"packed after {end!r}", "a.pdf", object_stream(JS, end=end)) for end in (b" \n", b"\r", b"\t\r\n")),
@@ -613,3 +621,22 @@ def test_a_page_of_many_tags_inside_tags_is_refused(tmp_path: Path) -> None:
     assert seen(tmp_path, "a.html", b"<html>" + b"<i " * 300).passed
     refused = seen(tmp_path, "a.html", b"<html>" + b"<i " * 20_000)
     assert [fault.rule for fault in refused.faults] == ["unreadable"]
+
+
+def test_the_second_name_of_a_member_is_not_taken_for_a_zero_byte() -> None:
+    """Newer versions of Python show a member under its second name."""
+    found = Found()
+    with zipfile.ZipFile(io.BytesIO(packed({"a.txt": "x"}))) as file:
+        file.infolist()[0].filename = "b.txt"
+        active_zip._inspect_names(file, found, "")
+    assert found.things == []
+
+
+def test_definitions_are_found_in_zeros_with_little_work() -> None:
+    """Matches at each of many places would take hours if a number could be divided into several."""
+    zeros = b"0" * 200_000
+    assert active_pdf.DEFINED.search(zeros + b" " + zeros) is None
+    assert active_pdf.REFERENCE.match(b" " + zeros) is None
+    found = active_pdf.DEFINED.search(b"% 09\n%x\n 00 obj")
+    assert found is not None
+    assert (found[1], found[2]) == (b"09", b"00")

@@ -98,10 +98,14 @@ PIPED = re.compile(r"[\w.$]+\s*\|\s*'?[^!|]*!", re.S)
 READS = "a formula that reads external data"
 NAMED_SHEET = r"(?:[^'\[\]]|'')*"
 OTHER_BOOK = (
-    rf"(?<![\w\]\[])\[\d+\][\w.]*!|'{NAMED_SHEET}\[{NAMED_SHEET}\]{NAMED_SHEET}'!"
+    rf"(?<![\w\]\[])\[0*[1-9]\d*\][\w.]*!|'{NAMED_SHEET}\[{NAMED_SHEET}\]{NAMED_SHEET}'!"
     r"|(?:^|[\s\[(,;:=+*/&<>^{|~-])'(?:[^']|'')+'\s*#"
 )
 """A sheet or name of another workbook, in the notations of Excel and LibreOffice; not a column of a table."""
+COLUMN_NAME = r"(?:[^\[\]']|'['#\[\]@])"
+COLUMNS = re.compile(rf"(?<=\w)\[(?:{COLUMN_NAME}|\[{COLUMN_NAME}*+\])*+\]")
+"""The columns of a table that a formula reads; in their names, a quote marks the next character."""
+COLUMN_ESCAPE = re.compile(r"'['#\[\]@]")
 CALL_SHAPES = (
     ("dde", r"\b(RTD|DDE)\s*\(", "a formula that gets values from another program"),
     (
@@ -120,6 +124,7 @@ MEANT_ELSEWHERE = re.compile(r"\bINDIRECT\s*\(.*(?::[/\\]|\\\\|'\s*#|\[)", re.I 
 LINKED = re.compile(r'\bHYPERLINK\s*\([\s(+@=-]*"((?:[^"]|"")+)"', re.I)
 JOINED = re.compile(r'"\s*&\s*"')
 BLANK = "".join(map(chr, range(33)))
+OBJECT_PICTURE = re.compile(r"\./ObjectReplacements/[\w ]+")
 TEXTS = ("t", "delText", "instrText", "f", "v", "p")
 
 
@@ -151,7 +156,12 @@ class OfficeParts:
                 found.add(family, where + part, f"{tag} from {target}")
 
     def has(self, part: str, target: str) -> bool:
-        """Return whether an address names a part of the file, relative to the referring part's folder or to the top."""
+        """Return whether an address names a part of the file, relative to the referring part's folder or to the top.
+
+        LibreOffice also names pictures of objects that it did not write.
+        """
+        if OBJECT_PICTURE.fullmatch(target):
+            return True
         for folder in (posixpath.dirname(part), ""):
             name = posixpath.normpath(posixpath.join(folder, unquote(target))).lower()
             if name in self.names or any(each.startswith(f"{name}/") for each in self.names):
@@ -217,7 +227,7 @@ def _inspect_elements(root: Element, found: Found, where: str, part: str, packag
             found.add("external-links", where, f"a click action: {each.get('action')}")
         for key, value in each.attrib.items():
             _inspect_attribute(each.tag, key, value, found, where)
-            if key == XLINK and tag != "a" and not value.startswith("#"):
+            if key == XLINK and tag != "a" and value.strip(BLANK) and not value.startswith("#"):
                 package.places.append((part, tag, value.strip(BLANK)))
             if key[0] == "{" and REFERRING.match(key) and (tag, key.rpartition("}")[2]) not in CLICKED:
                 package.uses.setdefault((part.lower(), value), set()).add(tag)
@@ -238,7 +248,7 @@ def _is_plain(target: str, *, clicked: bool) -> bool:
 
 
 def _inspect_formula(text: str, found: Found, where: str) -> None:
-    bare = QUOTED.sub('""', text)
+    bare = COLUMNS.sub(lambda match: COLUMN_ESCAPE.sub("", match[0]), QUOTED.sub('""', text))
     if PIPED.search(bare):
         found.add("dde", where, f"a DDE formula: {text}")
     if any(not leads_to_page(target) for target in LINKED.findall(JOINED.sub("", text))):

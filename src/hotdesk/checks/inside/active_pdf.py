@@ -14,8 +14,9 @@ MAX_STREAM_BYTES = 64 << 20
 MOST_STREAMS = 50_000
 HEAD = 16 << 10
 """Number of bytes of a stream that suffice to identify it."""
-GAP = rb"(?:[\s\0]|%[^\r\n]*[\r\n])*"
-REF = rb"\d+" + GAP + rb"\d+" + GAP + rb"R"
+GAP = rb"(?:[\s\0]|%[^\r\n]*[\r\n])*+"
+SEPARATOR = rb"(?:[\s\0]|%[^\r\n]*[\r\n])++"
+REF = rb"\d++" + SEPARATOR + rb"\d++" + GAP + rb"R"
 END = rb"(?=[\s\0()<>\[\]{}/%]|\Z)"
 STRING = rb"(?:\((?P<plain>(?:[^()\\]|\\.){0,999})|<(?!<)(?P<hex>[^>]{0,9999}))"
 LINK = re.compile(rb"/(?:URI|Base)" + GAP + rb"(?:" + STRING + rb"|(?P<ref>" + REF + rb"))", re.S)
@@ -28,7 +29,7 @@ CONTROLS = bytes(range(33))
 ESCAPED = re.compile(rb"\\([0-7]{1,3}|\r\n|.)", re.S)
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f", b"\r\n": b"", b"\r": b"", b"\n": b""}
 NOT_HEX = re.compile(rb"[^0-9a-fA-F]")
-DEFINED = re.compile(rb"(?<!\d)0*(\d+)" + GAP + rb"0*(\d+)" + GAP + rb"obj")
+DEFINED = re.compile(rb"(?<!\d)(\d++)" + SEPARATOR + rb"(\d++)" + GAP + rb"obj")
 NAME = re.compile(rb"#([0-9a-fA-F]{2})")
 ENDING = frozenset(bytes([each]) for each in b"\0\t\n\f\r ()<>[]{}/%")
 KEYS: tuple[tuple[str, bytes, str], ...] = (
@@ -55,7 +56,7 @@ KEYS: tuple[tuple[str, bytes, str], ...] = (
 )
 RULES = tuple((family, re.compile(shape), what) for family, shape, what in KEYS)
 OPEN_ACTION = re.compile(rb"/OpenAction" + END)
-REFERENCE = re.compile(GAP + rb"(\d+)" + GAP + rb"(\d+)" + GAP + rb"R" + END)
+REFERENCE = re.compile(GAP + rb"(\d++)" + SEPARATOR + rb"(\d++)" + GAP + rb"R" + END)
 TOKEN = re.compile(
     rb"[\s\0]*(<<|>>|\((?:[^()\\]|\\.)*\)|<[0-9a-fA-F\s]*>|/[^\s\0()<>\[\]{}/%]*|[\[\]]|[^\s\0()<>\[\]{}/%]+)", re.S
 )

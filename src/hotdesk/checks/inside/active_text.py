@@ -48,7 +48,11 @@ SHAPES = (
     ("scripts", r"(?:java|vb)\s*script\s*:", "a script link"),
     ("scripts", r"<\s*(?:[\w-]+:)?(?:foreignObject|handler|i?frame|object|embed|applet)\b", "an embedded document"),
     ("scripts", r"data:\s*(?:text/html|image/svg|application/x?html|text/xml)", "a document inside a data link"),
-    ("scripts", r"<\s*meta(?:[^<>]|<(?!\s*meta))*?http-equiv\s*=\s*[\"']?\s*refresh", "a page that redirects by itself"),
+    (
+        "scripts",
+        r"<\s*meta(?:[^<>]|<(?!\s*meta))*?http-equiv\s*=\s*[\"']?\s*refresh",
+        "a page that redirects by itself",
+    ),
     ("external-references", r"<(?!\s*a\b)(?:[^<>]|<(?=\s*a\b))*?\b" + FETCHING + AWAY, "an external resource"),
     (
         "external-references",
@@ -57,7 +61,11 @@ SHAPES = (
     ),
     ("external-references", r"<\?xml-stylesheet\b", "a style sheet"),
     ("entities", r"<!ENTITY|<!DOCTYPE(?:[^<>\[]|<(?!!DOCTYPE))*+\[", "an entity"),
-    ("entities", r"<!DOCTYPE(?:[^<>]|<(?!!DOCTYPE))*?\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)", "an external definition"),
+    (
+        "entities",
+        r"<!DOCTYPE(?:[^<>]|<(?!!DOCTYPE))*?\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)",
+        "an external definition",
+    ),
 )
 """Each ends where the next of its kind begins, which is found by itself: a text of many takes linear time."""
 TAGS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in SHAPES)

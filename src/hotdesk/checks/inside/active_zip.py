@@ -74,7 +74,7 @@ def _inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
     for info in file.infolist():
         if info.external_attr >> 16 & 0o170000 == LINK:
             found.add("ambiguous-archive", where + info.filename, "a link to another file")
-        if info.orig_filename != info.filename:
+        if "\0" in info.orig_filename:
             found.add(
                 "ambiguous-archive", where + info.filename, "a name with a zero byte, at which some programs end it"
             )
