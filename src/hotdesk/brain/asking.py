@@ -46,7 +46,7 @@ class Asker:
                 if len(self.models) == 1:
                     return replace(reply, calls=(), native=())
                 self.failures[model.name] = f"{model.name} refused: {describe_refusal(reply)}"
-                self.unused = reply.usage
+                self.unused = reply.usage  # with what it already bears
             del self.models[0]
 
     def charge(self, reply: Reply) -> Reply:
@@ -72,7 +72,7 @@ class Asker:
                 raise refusal
             return reply
         if refusal is None:
-            self.unused = reply.usage
+            self.unused = reply.usage if self.unused is None else self.unused.add(reply.usage)
         return await model.ask(shorter)
 
     def fit(self, request: ModelRequest) -> ModelRequest:

@@ -93,3 +93,9 @@ async def test_a_reply_that_reached_the_window_goes_on_if_it_has_calls() -> None
     whole = wants(("look", {}))
     model = in_turn(Reply(calls=whole.calls, stop="window"))
     assert (await make_asker([model])(EMPTY)).calls == whole.calls
+
+
+async def test_the_cost_of_a_refusal_is_not_lost_when_the_next_conversation_is_too_long() -> None:
+    second = in_turn(Reply(stop="window", usage=COST), Reply("Yes.", usage=COST))
+    reply = await make_asker([in_turn(REFUSED), second])(ModelRequest("", converse(30)))
+    assert (reply.text, reply.usage.input, reply.usage.dollars) == ("Yes.", 15, 1.5)
