@@ -170,6 +170,11 @@ PLIST = '<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0/
 SHARE = r'<w:instrText>HYPERLINK "\\\\a\\b"</w:instrText>'
 DIGITS = " ".join(str(pow(7, each, 10**9)) for each in range(9000))
 BITMAP = b"BM" + struct.pack("<I2H2I2i2H6I", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"abc\0"
+SOURCES = (
+    "go.mod", "a.hh", "CMakeLists.cmake", "build.gradle", "build.gradle.kts", "a.f90", "a.dart", "a.swift", "a.sty",
+    "a.scss", "a.less", "a.vue", "a.css.map", "a.graphql", "a.mdx", "py.typed", "MANIFEST.in", "LICENSE.MIT",
+    "Dockerfile.prod", ".nvmrc", ".clang-format", ".eslintrc", "notes.v2",
+)  # fmt: skip
 USUAL = ("README", "a/b.md", "v1.2/notes.2024", "Makefile", ".gitignore", "a.CSV", "a.sql", "a.rs", "a.jpeg.txt")
 LETTERED = ("PK", "BM", "RIFF", "GIF89a", "MM", "VCLMTF", "MZ")
 MANY = b"""<!DOCTYPE html><html><head><style>a > b {background: url(a.png)}
@@ -224,12 +229,14 @@ PAGES_IN_XML = {
     "an element of a page": '<a xmlns:h="http://www.w3.org/1999/xhtml"><h:p onx="x()"/></a>',
     "an element of a page in other letters": '<a xmlns:h="http://www.w3.org/1999/xhtm&#108;"><h:p onx="x()"/></a>',
     "an element of a page in another encoding": (
-        '<?xml version="1.0" encoding="iso-2022-jp"?><a xmlns:h="http://www.w3.org/1999/xh\x1b(Btml"><h:p onx="x()"/></a>'
+        '<?xml version="1.0" encoding="iso-2022-jp"?><a xmlns:h="http://w'
+        'ww.w3.org/1999/xh\x1b(Btml"><h:p onx="x()"/></a>'
     ),
     "a page inside": '<!-- a --><html onx="x()"/>',
 }
 NEAR = "<a xmlns:t='urn:t'><c t:formula=\"of:=T['../b.ods'#$S.A1]\"/></a>"
-DECK = """<a xmlns:x="http://www.w3.org/1999/xlink"><object x:href="./Object 1"/><image x:href="./ObjectReplacements/Object 1"/>
+DECK = """<a xmlns:x="http://www.w3.org/1999/xlink"><object x:href="./Object 1"/>
+<image x:href="./ObjectReplacements/Object 1"/>
 <template x:href=""/></a>"""
 CARRIES = (
     '<a href="data:image/png;base64,AAAA">a picture</a>', '<a download="a.csv" href="data:text/csv,a%2Cb">rows</a>',
@@ -237,7 +244,8 @@ CARRIES = (
     "<style>@font-face {src: url(data:application/vnd.ms-fontobject;base64,AA)}</style>",
 )  # fmt: skip
 DATA = """<?xml version="1.0"?>
-<!-- rows --><rows xmlns="urn:rows"><row on="1" one="1" online="yes" src="D:report.csv" action="run:/a" data="c:/x"/></rows>"""
+<!-- rows --><rows xmlns="urn:rows"><row on="1" one="1" online="yes"
+src="D:report.csv" action="run:/a" data="c:/x"/></rows>"""
 CLEAN: dict[str, tuple[str, bytes]] = {
     **{f"a page that carries content: {each}": ("a.html", f"<html>{each}</html>".encode()) for each in CARRIES},
     "a deck with an object": ("a.odp", packed({"mimetype": "x", "content.xml": DECK, "Object 1/content.xml": "<a/>"})),
@@ -286,6 +294,7 @@ CLEAN: dict[str, tuple[str, bytes]] = {
     "a bitmap": ("a.bmp", BITMAP),
     "a picture of the web": ("a.webp", b"RIFF\x1e\0\0\0WEBPVP8 " + bytes(22)),
     "an archive of usual names": ("a.zip", packed(dict.fromkeys(USUAL, "text"))),
+    "an archive of sources": ("a.zip", packed(dict.fromkeys(SOURCES, "text"))),
     "rich text under its other name": ("a.doc", rb"{\rtf1 hello}"),
     **{f"a table that starts with {each}": ("a.csv", f"{each},Name\n1,a\n2,b\n".encode()) for each in LETTERED},
     "an archive": ("a.zip", packed({"a/b.txt": "x", "c.png": png()})),

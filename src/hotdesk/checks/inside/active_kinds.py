@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from pathlib import PurePosixPath
 
@@ -24,9 +25,28 @@ INERT = frozenset(
     parquet patch pdf plist png po pot potx ppt pptm pptx properties proto psv r rels rs rst rtf scala sql srt sub sum
     svg swift tab tar tex text tf tif tiff toml ts tsv tsx ttf txt vcf vtt wav webm webp woff woff2 xht xhtml xls
     xlsb xlsm xlsx xml xsd xsl xslt yaml yml zip
+    asm astro bazel bbl bzl clj cljs cmake cu cuh d dart elm f f90 f95 for frag fsi gemspec glsl gql gradle graphql hcl hh
+    hlsl hxx in json5 jsonc kts less map mdx mk ml mli mod ndjson nim pas podspec pyi sass scss sty svelte tfvars thrift
+    typed vb vert vue zig
+    apache bsd gpl lgpl mit mpl
     """.split()
 )
-"""Suffixes of files that a desktop shows, edits or does not know. It may start a file of any other suffix."""
+"""Suffixes of files that a desktop shows, edits or does not know. It may start a file of any other suffix.
+
+Projects of Visual Studio are missing, because it runs what they contain when it opens them; so are Haskell, Erlang and
+PostScript, which some desktops start in an interpreter.
+"""
+DOTFILES = frozenset(
+    """
+    .babelrc .browserslistrc .clang-format .clang-tidy .coveragerc .eslintignore .eslintrc .flake8 .gitmodules .hgignore
+    .jshintrc .mailmap .node-version .npmignore .npmrc .nvmrc .nycrc .prettierignore .prettierrc .pylintrc
+    .python-version .ruby-version .stylelintrc .swcrc .tool-versions
+    """.split()
+)
+"""Settings of tools. Those of shells are missing, because a shell runs them."""
+PLATFORMS = frozenset("alpine amd64 arm64 base build ci cuda debian dev gpu linux local prod test ubuntu".split())
+"""What may follow the name of a Dockerfile."""
+VERSION = re.compile(r"v\d+")
 
 
 def is_archive(data: bytes) -> bool:
@@ -60,4 +80,6 @@ def is_inert_name(name: str) -> bool:
     if last == "desktop.ini" or ".git" in folders:
         return False
     suffix = last.rpartition(".")[2] if "." in last else ""
+    if last in DOTFILES or VERSION.fullmatch(suffix) or (last == f"dockerfile.{suffix}" and suffix in PLATFORMS):
+        return True
     return suffix in INERT or not any(each.isalpha() for each in suffix)
