@@ -156,11 +156,15 @@ class ItemVerifier:
             await self.leave()
             for request in batch:
                 await self.survive([request], stack, is_last=True)
+                request.done.set()
                 await self.leave()
-        for request in [each for each in batch if each.is_cut]:
+        cut = [each for each in batch if each.is_cut]
+        for request in batch:
+            if not request.is_cut:  # it does not wait for the others
+                request.done.set()
+        for request in cut:
             if not await self.survive([request], stack, is_last=True):
                 await self.leave()
-        for request in batch:
             request.done.set()
 
     async def survive(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack, *, is_last: bool = False) -> bool:

@@ -13,7 +13,7 @@ from hotdesk.api.mcp.desk_limits import McpPolicy
 from hotdesk.api.mcp.session import GONE, McpSession
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.desk.seam import Desk, DeskId, Entry, Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.event import Event
@@ -89,6 +89,29 @@ async def test_a_lost_reply_burns_no_desk() -> None:
         seen = (await session.use("file_view", {"path": "work.txt"})).observation
         assert seen is not None
         assert "an hour of it" in seen.text
+
+
+class Unclear:
+    """A desk that does not reply, or whose reply cannot be read."""
+
+    def __init__(self, *, replies: bool) -> None:
+        self.replies = replies
+
+    async def stat(self, path: str) -> Entry:
+        if not self.replies:
+            await anyio.sleep_forever()
+        raise HostError("the reply is malformed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replies", [True, False])
+async def test_a_desk_is_not_said_to_exist_without_proof(replies: bool) -> None:
+    async with session_at() as (_, session):
+        await session.ensure_desk()
+        desk = session.desk = cast(Desk, Unclear(replies=replies))
+        lost = await session.use("lose", {})
+        assert "could not be determined" in lost.text
+        assert session.desk is desk
 
 
 async def test_a_desk_that_ended_is_replaced_at_the_next_call() -> None:

@@ -82,6 +82,29 @@ async def test_an_item_that_breaks_its_clean_desk_fails_alone(tmp_path: Path) ->
         assert batch[1].candidates[0].lacks == "the clean desk that checked the item failed"
 
 
+class Slow(ItemVerifier):
+    """A verifier in which the first item of a batch reaches a limit; the others are done before it is checked alone."""
+
+    others: Sequence[VerifyRequest] = ()
+
+    async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
+        if len(batch) == 1:
+            assert all(each.done.is_set() for each in self.others)
+        passed = await super().try_batch(batch, at, is_last=is_last)
+        batch[0].is_cut = len(batch) > 1
+        self.others = list(batch[1:])
+        return passed
+
+
+@pytest.mark.slow
+async def test_an_item_that_reaches_a_limit_does_not_delay_its_batch(tmp_path: Path) -> None:
+    async with make_verifier(tmp_path, Slow) as verifier, AsyncExitStack() as stack:
+        batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
+        await verifier.look_at(batch, stack)
+        assert all(each.candidates[0].passed for each in batch)
+        assert all(each.done.is_set() for each in batch)
+
+
 async def test_no_clean_desk_is_for_more_items_than_it_may_be(tmp_path: Path) -> None:
     async with make_verifier(tmp_path) as verifier, AsyncExitStack() as stack:
         uses: Counter[str] = Counter()

@@ -32,6 +32,10 @@ _PROBE_TIMEOUT_S = 10.0
 _LOST = (
     "the reply to this tool call was lost; the desk and its files still exist. Look at the desk before you try again:"
 )
+_UNKNOWN = (
+    "the reply to this tool call was lost, and whether the desk still exists could not be determined. Look at the desk "
+    "before you try again:"
+)
 _UNDELIVERED = (
     "nothing was delivered: this desk and its drive belong to a hotdesk server. Ask a person to connect you to that "
     "server's `/mcp` with a key, or to copy the file out with `hotdesk cp`."
@@ -100,8 +104,9 @@ class McpSession:
                     return await self.deliver(desk, arguments)
                 observation = await toolbox.use(name, arguments)
             except DeskGone as e:
-                if not await has_ended(desk):
-                    return _make_failure(_LOST, e)
+                exists = await probe(desk)
+                if exists is not False:
+                    return _make_failure(_LOST if exists else _UNKNOWN, e)
                 await self.forget(desk)
                 return ToolAnswer(GONE, ok=False)
             except HotdeskError as e:
@@ -138,16 +143,20 @@ class McpSession:
                 return
 
 
-async def has_ended(desk: Desk) -> bool:
-    """Return whether a desk no longer exists: neither a lost reply nor the end of another desk proves it."""
+async def probe(desk: Desk) -> bool | None:
+    """Return whether a desk still exists, or `None` if it did not reply or its reply does not tell.
+
+    Neither a lost reply nor the end of another desk proves that it is gone.
+    """
     with anyio.move_on_after(_PROBE_TIMEOUT_S):
         try:
             await desk.stat(".")
         except DeskGone:
-            return True
-        except HotdeskError:
             return False
-    return False
+        except HotdeskError:
+            return None
+        return True
+    return None
 
 
 def _make_failure(what: str, error: HotdeskError) -> ToolAnswer:
