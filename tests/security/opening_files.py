@@ -217,7 +217,8 @@ DISGUISED: dict[str, bytes] = {
     "a table like a picture of an old office": b"VCLMTF\t=cmd|'/c calc'!A0\nx\ty\n",
 }
 MEMBERS = ("a.js", "a.library-ms", "a.searchConnector-ms", "a.SettingContent-ms", "a.pif", "a.rdp", "a.appref-ms",
-           "a.command", "a.msc", "a.py", "a.exe. ", ".bat", "Dockerfile.exe", "a.csproj", "a.hs", ".bashrc", "desktop.ini", "a/.git/config")  # fmt: skip
+           "a.command", "a.msc", "a.py", "a.exe. ", ".bat", "Dockerfile.exe", "a.csproj", "a.hs", ".bashrc",
+           "desktop.ini", "a/.git/config")  # fmt: skip
 STARTED: dict[str, bytes] = {f"an archive with {name}": packed({name: "text"}) for name in MEMBERS}
 BITMAP = b"BM" + struct.pack("<I2H2I2i2H6I", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"abc\0"
 OFFICE_TEXTS: dict[str, File] = {

@@ -215,7 +215,8 @@ QUIET_FIELDS = (
     r' TOC \h \t "Hyperlink,1" ', ' STYLEREF "Hyperlink" ', ' ADDIN CSL {"title":"Hyperlink analysis"}',
     ' HYPERLINK "https://en.wikipedia.org/wiki/DDE" ',
 )  # fmt: skip
-RICH_QUIET = rb"""{\rtf1 {\field{\*\fldinst {\rtlch\fcs1 \f1 HYPERLINK "https://a.test/Hyperlink" \\o "a hyperlink here" }}{\fldrslt a}}
+RICH_QUIET = rb"""{\rtf1 {\field{\*\fldinst {\rtlch\fcs1 \f1 HYPERLINK "https://a.test/Hyperlink"
+\\o "a hyperlink here" }}{\fldrslt a}}
 {\field{\*\fldinst {\rtlch TOC \\h \\t "Hyperlink,1"}}{\fldrslt 1}}}"""
 DOCUMENTS = ("text/html", "image/svg+xml", "application/xhtml+xml", "text/xml", "application/octet-stream")
 SHEETS = (
@@ -637,7 +638,7 @@ def test_the_second_name_of_a_member_is_not_taken_for_a_zero_byte() -> None:
     found = Found()
     with zipfile.ZipFile(io.BytesIO(packed({"a.txt": "x"}))) as file:
         file.infolist()[0].filename = "b.txt"
-        active_zip._inspect_names(file, found, "")
+        active_zip.inspect_names(file, found, "")
     assert found.things == []
 
 

@@ -25,9 +25,9 @@ INERT = frozenset(
     parquet patch pdf plist png po pot potx ppt pptm pptx properties proto psv r rels rs rst rtf scala sql srt sub sum
     svg swift tab tar tex text tf tif tiff toml ts tsv tsx ttf txt vcf vtt wav webm webp woff woff2 xht xhtml xls
     xlsb xlsm xlsx xml xsd xsl xslt yaml yml zip
-    asm astro bazel bbl bzl clj cljs cmake cu cuh d dart elm f f90 f95 for frag fsi gemspec glsl gql gradle graphql hcl hh
-    hlsl hxx in json5 jsonc kts less map mdx mk ml mli mod ndjson nim pas podspec pyi sass scss sty svelte tfvars thrift
-    typed vb vert vue zig
+    asm astro bazel bbl bzl clj cljs cmake cu cuh d dart elm f f90 f95 for frag fsi gemspec glsl gql gradle graphql hcl
+    hh hlsl hxx in json5 jsonc kts less map mdx mk ml mli mod ndjson nim pas podspec pyi sass scss sty svelte
+    tfvars thrift typed vb vert vue zig
     apache bsd gpl lgpl mit mpl
     """.split()
 )

@@ -50,7 +50,7 @@ BROKEN = (
 def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | None:
     try:
         file = zipfile.ZipFile(io.BytesIO(data))
-        _inspect_names(file, found, where)
+        inspect_names(file, found, where)
         _inspect_layout(data, file, found, where)
     except BROKEN as e:
         found.add("unreadable", where, f"an archive that cannot be opened: {e}")
@@ -58,7 +58,7 @@ def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | Non
     return file
 
 
-def _inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
+def inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
     by_folded_name: dict[str, str] = {}
     for name in file.namelist():
         if name.casefold() in by_folded_name:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.faults import format_error, format_saved_value, format_value, make_fault, quote_text
@@ -14,6 +14,15 @@ _CIRCLES = ("Err:522", "Err:523")
 """Errors of LibreOffice for circular references."""
 _UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
 """Functions whose result differs each time."""
+_ITERATIVE = frozenset(
+    """
+    IRR XIRR RATE YIELD ODDFYIELD NORM.INV NORMINV NORM.S.INV NORMSINV T.INV T.INV.2T TINV CHISQ.INV CHISQ.INV.RT CHIINV
+    F.INV F.INV.RT FINV BETA.INV BETAINV GAMMA.INV GAMMAINV LOGNORM.INV LOGINV CONFIDENCE CONFIDENCE.NORM CONFIDENCE.T
+    """.split()
+)
+"""Functions that programs approximate in steps, and end at different digits."""
+_PRECISION, _ITERATIVE_PRECISION = 1e-9, 1e-6
+"""Relative difference of equal values."""
 _PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
 """Functions that may refer to their own cell without reading its value."""
 MOST_STEPS = 5_000_000
@@ -51,10 +60,12 @@ def find_uncalculated(book: Workbook) -> Iterator[Fault]:
 
 def find_stale_values(book: Workbook) -> Iterator[Fault]:
     unsteady = steady(book)
+    iterative = _find_dependent_cells(book, _ITERATIVE) if book.calls & _ITERATIVE else set()
     for sheet, at, cell in iterate_formulas(book):
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
             continue
-        if not _is_same_value(cell.value, cell.fresh):
+        precision = _ITERATIVE_PRECISION if (sheet.name, at) in iterative else _PRECISION
+        if not _is_same_value(cell.value, cell.fresh, precision):
             expected = f"the saved value {format_value(cell.fresh)}, the result of {sheet.quote_formula(at)}"
             yield make_fault("fresh", sheet.name_cell(at), expected, format_saved_value(cell))
 
@@ -66,10 +77,10 @@ def iterate_formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], C
                 yield sheet, at, cell
 
 
-def _is_same_value(one: Shown, other: Shown) -> bool:
+def _is_same_value(one: Shown, other: Shown, precision: float) -> bool:
     """Return whether two values of different programs are equal, except for the last digits they calculate."""
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-10, abs_tol=1e-6)
+        return math.isclose(one, other, rel_tol=precision, abs_tol=1e-6)
     return one == other
 
 
@@ -89,8 +100,13 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
 
 def find_unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
     """Return cells that change at each calculation, and those that read them, as far as found in `MOST_STEPS`."""
+    return _find_dependent_cells(book, _UNSTEADY)
+
+
+def _find_dependent_cells(book: Workbook, calls: Set[str]) -> set[tuple[str, tuple[int, int]]]:
+    """Return cells that call one of some functions, and those that read them, as far as found in `MOST_STEPS`."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
-    new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
+    new = found = {(name, at) for name, at, form in every if form.calls & calls}
     remaining = MOST_STEPS
     while new and (remaining := remaining - len(every) * (1 + len(new) // 8)) > 0:
         rest = [(name, at, form) for name, at, form in every if (name, at) not in found]
