@@ -67,6 +67,17 @@ def list_unlisted(run: os.PathLike[str] | str, lib: os.PathLike[str] | str) -> l
     return sorted(name for name in names if ID_SHAPE.fullmatch(name) and not is_hibernated(run, name))
 
 
+def may_be_resumed(lib: os.PathLike[str] | str, desk: str) -> bool:
+    """Return whether a hibernated desk is on disk, listed or not; also if that cannot be read."""
+    try:
+        os.stat(os.path.join(lib, "hibernated", f"{desk}.json"))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
     lock = take(folder)
     if lock is None:

@@ -26,7 +26,7 @@ from hotdesk.api.e2b import network, templates
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
 from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.identity import build_tokens
-from hotdesk.api.e2b.record import COMMON, SandboxRecord, SavedSandbox, describe, read_boot_id
+from hotdesk.api.e2b.record import COMMON, SandboxRecord, SavedSandbox, describe
 from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, can_keep_memory, has_ended
 from hotdesk.api.e2b.templates import parse_wall
@@ -333,7 +333,7 @@ def report_failure(tenant: Tenant) -> Iterator[None]:
 def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
     if desk:
-        values |= {"desk": desk, "base": sandbox.spec.image, "boot": read_boot_id()}
+        values |= {"desk": desk, "base": sandbox.spec.image}
     return SavedSandbox(image=sandbox.saved_image, **values)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +12,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.config import Config
-from hotdesk.desk.records import is_hibernated
+from hotdesk.desk.records import may_be_resumed
 from hotdesk.desk.seam import ID_SHAPE
 
 COMMON = (
@@ -65,19 +64,14 @@ class SavedSandbox(SandboxRecord):
     """The id of the hibernated desk with its programs; empty: its files are in `image`."""
     base: str = ""
     """The image of that desk."""
-    boot: str = ""
-    """The boot id of the machine when that desk was hibernated."""
 
     def is_desk_gone(self, settings: Config) -> bool:
         """Return whether the hibernated desk continued or was burnt since, and removing this record failed.
 
-        A restart of the machine empties the list of hibernated desks, until their keeper starts.
+        The keeper's own record decides: the list of hibernated desks is empty after a restart of the machine or its
+        container, until their keeper starts.
         """
-        return bool(self.desk) and self.boot == read_boot_id() and not is_hibernated(settings.run, self.desk)
-
-
-def read_boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return bool(self.desk) and not may_be_resumed(settings.lib, self.desk)
 
 
 def describe(sandbox: Sandbox, *more: str) -> dict[str, Any]:

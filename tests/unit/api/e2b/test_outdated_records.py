@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -135,7 +135,8 @@ async def test_a_record_whose_desk_is_gone_is_removed_by_the_next_server(tmp_pat
         machine.list_hibernated(ID)
         block(machine)
         await (first.resume(sandbox, 60) if ended == "resumed" else first.kill(sandbox))
-        (tmp_path / "hibernated" / f"{ID}.json").unlink()  # as the keeper does
+        for folder in (tmp_path / "hibernated", tmp_path / "run" / "hibernated"):
+            (folder / f"{ID}.json").unlink()  # as the keeper does
         unblock(machine)
     assert list_records(machine) == [ID]
     async with serving(machine) as second:
@@ -144,14 +145,14 @@ async def test_a_record_whose_desk_is_gone_is_removed_by_the_next_server(tmp_pat
     assert list_records(machine) == []
 
 
-async def test_a_record_from_before_a_restart_of_the_machine_stays(tmp_path: Path) -> None:
-    """The list of hibernated desks is empty then, until the tenant's keeper starts."""
+async def test_a_record_whose_desk_no_keeper_has_listed_yet_stays(tmp_path: Path) -> None:
+    """A restart of the machine, or a new container of it, empties the run folder until the tenant's keeper starts."""
     machine = Machine(tmp_path)
     async with serving(machine) as first:
         first.add(sandbox := sandbox_of(machine))
         await first.pause(sandbox, memory=True)
-    (path,) = get_folder(cast(Any, machine)).iterdir()
-    path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+        machine.list_hibernated(ID)
+    shutil.rmtree(tmp_path / "run")
     async with serving(machine) as second:
         saved_of(second).find_for_tenant(cast(Any, machine))
         assert [*second.by_id] == [ID]

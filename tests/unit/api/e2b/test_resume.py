@@ -85,7 +85,7 @@ class Machine:
 
     @property
     def settings(self) -> SimpleNamespace:
-        return SimpleNamespace(lib=self.lib, run=self.lib)
+        return SimpleNamespace(lib=self.lib, run=self.lib / "run")
 
     @property
     def quotas(self) -> Quotas:
@@ -104,10 +104,11 @@ class Machine:
         return self.keeper_died
 
     def list_hibernated(self, *desks: DeskId) -> None:
-        """Write what the keeper does about its hibernated desks."""
-        (self.lib / "hibernated").mkdir(exist_ok=True)
-        for desk in desks:
-            (self.lib / "hibernated" / f"{desk}.json").write_text(json.dumps({"id": desk}))
+        """Write what the keeper does about its hibernated desks: their records, and the list of them."""
+        for folder in (self.lib / "hibernated", self.lib / "run" / "hibernated"):
+            folder.mkdir(parents=True, exist_ok=True)
+            for desk in desks:
+                (folder / f"{desk}.json").write_text(json.dumps({"id": desk}))
 
     async def open(self, spec: Spec, scope: object) -> Computer:
         self.desk = Computer(OTHER, ready=self.desk.ready)
