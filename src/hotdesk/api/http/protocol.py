@@ -69,7 +69,8 @@ class Protocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self.stop_watching()
+        if self.is_answering() or not self.transport.get_write_buffer_size():
+            self.stop_watching()
 
     def watch(self) -> None:
         """Start the time in which the client must accept some of what waits for it."""

@@ -73,7 +73,10 @@ class Impatient(Protocol):
 
 
 class Sender:
-    """An application that sends as many bytes as the query says, and leaves `/events` open after them."""
+    """An application that sends as many bytes as the query says.
+
+    It leaves `/events` open after them, and sends those of `/whole` at once.
+    """
 
     def __init__(self) -> None:
         self.ended = anyio.Event()
@@ -81,6 +84,9 @@ class Sender:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         size = int(scope["query_string"])
         await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] == "/whole":
+            await send({"type": "http.response.body", "body": bytes(size)})
+            return
         while size:
             piece = min(size, 1 << 20)
             size -= piece
@@ -123,6 +129,22 @@ async def test_a_client_that_reads_nothing_is_cut(size: int, closes: str) -> Non
         with anyio.fail_after(10):
             while not server.server_state.total_requests and not server.server_state.connections:
                 await anyio.sleep(0.01)
+            while server.server_state.connections:
+                await anyio.sleep(0.05)
+        with pytest.raises(ConnectionResetError):
+            await anyio.to_thread.run_sync(read_all, client)
+
+
+@pytest.mark.parametrize("left", [200 << 10, 10 << 10], ids=["most is left", "little is left"])
+async def test_a_client_that_stops_reading_a_complete_response_is_cut(left: int) -> None:
+    async with sending(f"/whole?{400 << 10}") as (_, server, client):
+        while not server.server_state.total_requests:
+            await anyio.sleep(0.01)
+        [connection] = server.server_state.connections
+        while connection.transport.get_write_buffer_size() > left:
+            await anyio.to_thread.run_sync(client.recv, 1 << 10)
+        assert 0 < connection.transport.get_write_buffer_size()
+        with anyio.fail_after(10):
             while server.server_state.connections:
                 await anyio.sleep(0.05)
         with pytest.raises(ConnectionResetError):
