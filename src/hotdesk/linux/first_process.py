@@ -18,12 +18,17 @@ _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def fork_from_first_process() -> None:
-    """As the first process of a process namespace, continue in a child, and never return in this process."""
+    """As the first process of a process namespace, continue in a child, and never return in this process.
+
+    The child gets a process group of its own, so that a key on a terminal does not signal it twice. It cannot read
+    from that terminal.
+    """
     if os.getpid() != 1:
         return
     child = os.fork()
     if child:
         attend(child)
+    os.setpgid(0, 0)
 
 
 def attend(child: int) -> NoReturn:

@@ -36,6 +36,15 @@ if os.fork() == 0:  # like a keeper: it sees the end of its owner, and then work
     time.sleep(STAYS)
     os._exit(0)
 """
+SENDERS = """
+import signal
+from hotdesk.linux import first_process
+first_process.fork_from_first_process()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+print("ready", flush=True)
+while (received := signal.sigtimedwait([signal.SIGINT], 2)) is not None:
+    print("from", received.si_pid, flush=True)
+"""
 
 
 def start(tmp_path: Path, *, changed: float = 0, stays: float = 0, keeper: bool = True) -> subprocess.Popen[str]:
@@ -75,6 +84,20 @@ def test_a_stop_signal_reaches_the_program_and_its_code_is_the_containers(tmp_pa
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n"
         assert process.wait(20) == 7
+
+
+def test_a_key_on_the_containers_terminal_stops_the_program_once() -> None:
+    """A terminal signals every process of its foreground group, and the first one passes the signal on."""
+    text = "import pty, sys; pty.spawn(['unshare', '-p', '-f', '--mount-proc', *sys.argv[1:]])"
+    argv = [sys.executable, "-c", text, sys.executable, "-c", SENDERS]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write("\x03")
+        process.stdin.flush()
+        assert process.stdout.readline() == "^Cfrom 1\n"
+        assert process.stdout.readline() == ""
 
 
 def test_another_process_than_the_first_goes_on_itself() -> None:
