@@ -88,6 +88,10 @@ def keep(store: Path, image_digest: str, source: dict[str, bytes], compiled: dic
         shutil.rmtree(fresh)
         raise
     try:
+        if place.exists() and load(store, image_digest, source) is source:
+            broken = place.with_name(f".{os.urandom(8).hex()}")
+            place.rename(broken)
+            shutil.rmtree(broken)
         fresh.rename(place)
     except OSError:
         shutil.rmtree(fresh)  # another process was first

@@ -37,6 +37,9 @@ def test_incomplete_bytecode_is_not_used(tmp_path: Path, how: str) -> None:
         (place / "modules").touch()
     assert guest_code.load(tmp_path, DIGEST, source) is source
     assert not is_current_bytecode(place, tmp_path, [image])
+    guest_code.keep(tmp_path, DIGEST, source, COMPILED)
+    assert guest_code.load(tmp_path, DIGEST, source) == COMPILED
+    assert os.listdir(place.parent) == [place.name]
 
 
 def test_nothing_is_left_of_bytecode_that_could_not_be_written(tmp_path: Path) -> None:
