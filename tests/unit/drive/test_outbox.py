@@ -132,8 +132,10 @@ def test_a_command_waits_for_a_reader(tmp_path: Path, journal: Journal) -> None:
 
 def test_a_command_whose_event_cannot_be_written_fails(tmp_path: Path, journal: Journal) -> None:
     Outbox(tmp_path).add("keeper", "Opened", opened())
-    with reader_at_work(tmp_path, 60), pytest.raises(HostError, match="Burnt cannot be recorded"):
+    with reader_at_work(tmp_path, 60), pytest.raises(HostError) as caught:
         Outbox(tmp_path).record("owner", "Burnt", as_dict(Burnt(DESK, "asked")))
+    assert "Burnt cannot be recorded" in str(caught.value)
+    assert "the journal is busy; run the command again" in str(caught.value)
 
 
 def test_what_a_keeper_could_not_write_is_written_at_its_end(tmp_path: Path, journal: Journal) -> None:

@@ -52,10 +52,10 @@ class Outbox:
             self.flush(LOCK_TIMEOUT_S)
         except OSError as e:
             self.waiting.clear()
-            raise HostError(
-                f"{event} cannot be recorded in {self.folder / FILE}: {e.strerror or e}; check the disk space, then "
-                "run the command again"
-            ) from e
+            why = f"{e.strerror or e}; check the disk space, then"
+            if isinstance(e, BlockingIOError):
+                why = "the journal is busy;"
+            raise HostError(f"{event} cannot be recorded in {self.folder / FILE}: {why} run the command again") from e
 
     def turn(self) -> None:
         """Write what waits, if that is possible now."""
