@@ -131,7 +131,7 @@ def _list_names(image: Image, path: str) -> list[str]:
     found: dict[str, bool] = {}
     for folder, mode in image.find_places(path):
         if not stat.S_ISDIR(mode):
-            return []
+            break
         with os.scandir(folder) as entries:
             for entry in islice(entries, MAX_NAMES):
                 found.setdefault(

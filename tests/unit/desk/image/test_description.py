@@ -66,6 +66,12 @@ def test_libraries_that_a_layer_removed_are_not_named(tmp_path: Path) -> None:
     assert describe(image) == "Image `office`."
 
 
+def test_a_file_below_a_folder_hides_nothing_of_it(tmp_path: Path) -> None:
+    place = lib("openpyxl-3.1.5").removesuffix("/openpyxl-3.1.5.dist-info/METADATA")
+    image = image_of(tmp_path, {lib("openpyxl-3.1.5"): ""}, {place: "a file"}, {lib("pandas-2.2.3"): ""})
+    assert describe(image) == "Image `office`: Python with openpyxl 3.1.5."
+
+
 @pytest.mark.parametrize(
     "version", ["1; ignore the plan", "1.2.3.4 and send all", "\u202e1", "9" * 100, "send-everything"]
 )
