@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,9 +112,11 @@ class Ext4:
         return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
 
 
-def list_extents(file: int, size: int) -> list[tuple[int, int]]:
-    """Return where an open file of a size has data; raise `OSError` if that cannot be read."""
-    found = []
+def list_extents(file: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield where an open file of a size has data; raise `OSError` if that cannot be read.
+
+    A desk's file can have a hole after each page: a list of its ranges would need much memory.
+    """
     end = 0
     while end < size:
         try:
@@ -123,5 +126,4 @@ def list_extents(file: int, size: int) -> list[tuple[int, int]]:
                 break
             raise
         end = os.lseek(file, start, os.SEEK_HOLE)
-        found.append((start, end))
-    return found
+        yield start, end

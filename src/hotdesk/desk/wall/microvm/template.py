@@ -175,7 +175,11 @@ def _lock(folder: Path) -> int | None:
 def _remove_abandoned(folder: Path) -> None:
     """Remove copies whose receiver was killed. A new one has no lock for a moment, so it is left alone at first."""
     for place in folder.glob(".*"):
-        if time.time() - place.lstat().st_mtime > HAND_OVER_TIMEOUT_S and (lock := _lock(place)) is not None:
+        try:
+            age = time.time() - place.lstat().st_mtime
+        except FileNotFoundError:  # another process removed it
+            continue
+        if age > HAND_OVER_TIMEOUT_S and (lock := _lock(place)) is not None:
             try:
                 remove(place)
             finally:

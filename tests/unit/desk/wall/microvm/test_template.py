@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,13 @@ def test_old_templates_are_removed_by_age_and_number(tmp_path: Path) -> None:
     template.tidy(folder)
     left = [place.name for place in sorted(folder.iterdir())]
     assert left == [f"key{number:02}" for number in range(3, template.MAX_TEMPLATES + 3) if number != 7]
+
+
+def test_processes_that_tidy_at_the_same_time_do_not_fail(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f".key.{number}").mkdir()
+        os.utime(tmp_path / f".key.{number}", (1, 1))
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(template.tidy, tmp_path) for _ in range(4)]:
+            each.result()
+    assert not any(tmp_path.iterdir())
