@@ -113,7 +113,12 @@ class TenantSnapshots:
             await sandbox.desk.save(image)
         snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name))
         snapshot = replace(snapshot, user=sandbox.user, workdir=sandbox.workdir)
-        await self.drop(tenant, snapshot.id, snapshot)
+        try:
+            await self.drop(tenant, snapshot.id, snapshot)
+        except BaseException:  # nothing else would ever remove an image without a record
+            with anyio.move_on_after(RETRY_INTERVAL_S, shield=True):
+                await self.forget(tenant, snapshot)
+            raise
         return snapshot
 
     async def delete(self, tenant: Tenant, reference: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ import pytest
 
 from hotdesk.api.e2b.control.snapshots import Snapshot, TenantSnapshots, get_folder, read
 from hotdesk.api.e2b.defaults import Defaults
-from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED
+from hotdesk.desk.seam import Spec
 from hotdesk.errors import HotdeskError
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +83,28 @@ async def test_snapshots_changed_at_the_same_time_are_all_written(tmp_path: Path
         found = read(get_folder(tenant))
     assert {each.image for each in found} == {each.image for each in made}
     assert len([each for each in found if not each.deleted]) == 1, "a name means one snapshot"
+
+
+@dataclass
+class Computer:
+    """A desk that can be saved."""
+
+    id: str = "i" + "a" * 20
+    saved: list[str] = field(default_factory=list)
+
+    async def save(self, name: str) -> None:
+        self.saved.append(name)
+
+
+async def test_nothing_is_left_of_a_snapshot_that_cannot_be_recorded(tmp_path: Path) -> None:
+    tenant = cast(Any, SimpleNamespace(name="a", settings=SimpleNamespace(lib=tmp_path / "a")))
+    launcher, desk = Launcher(), Computer()
+    async with anyio.create_task_group() as tasks:
+        snapshots = TenantSnapshots(cast(Any, launcher), Sandboxes(Serving(), tasks, Defaults(CLOSED, {})))
+        sandbox = Sandbox(cast(Any, desk), tenant, "base", Spec(), CLOSED, "token", time.time(), time.time() + 60)
+        await snapshots.take(sandbox, None)
+        get_folder(tenant).chmod(0o755)  # then the server refuses to write there
+        with pytest.raises(HotdeskError, match="other users can enter"):
+            await snapshots.take(sandbox, None)
+    assert launcher.removed == [("a", image) for image in desk.saved[1:]]
+    assert len(desk.saved) == 2
