@@ -79,10 +79,13 @@ class ProbeRow:
     def is_reached(self) -> bool:
         """Return whether packets of the probe reach the address.
 
-        A refusal is an answer from there, unless something listens there: then the policy gave it.
+        A refusal is an answer from there, unless something listens there: then the policy gave it. That the control
+        pod was refused as well shows that nothing listens, or that something else refuses. The door must be open.
         """
+        if self.target.is_allowed:
+            return self.outcome == probe.OPEN
         if self.outcome == probe.REFUSED:
-            return not (self.target.is_listening or self.control == probe.OPEN)
+            return self.control == probe.REFUSED or not (self.target.is_listening or self.control == probe.OPEN)
         return self.outcome in (probe.OPEN, probe.FAILED)
 
     @property

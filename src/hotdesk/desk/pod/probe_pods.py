@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +20,9 @@ from hotdesk.errors import HostError
 PREFLIGHT_LABEL = "hotdesk/preflight"
 """On every pod of a preflight; its value is `desk` for those to which the policy applies, or `control`."""
 START_SECONDS, PATIENCE_S, POLL_S, END_SECONDS = 60.0, 20.0, 0.5, 10.0
-_MAX_POD_SECONDS = 180
+_LISTEN_SECONDS = 2 * START_SECONDS + PATIENCE_S + 40
+"""Seconds a pod that only listens stays: other pods may start late, and their probes later still."""
+_MAX_POD_SECONDS = int(START_SECONDS + _LISTEN_SECONDS) + 60
 _PROGRAM = Path(probe.__file__)
 _SIZE = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "16Mi"}
 """A quota for these resources, such as that of `deploy/pods`, admits no pod without them."""
@@ -61,7 +63,9 @@ def build_probe_pod(
     pool: ProbedPool, name: str, node: str, table: Sequence[ProbeTarget], *, is_control: bool
 ) -> dict[str, Any]:
     """Return a probe pod: restricted, without a token, bound to a node, and ended by Kubernetes if it is forgotten."""
-    order = json.dumps({"table": [each.list_fields() for each in table], "patience": PATIENCE_S if table else 120})
+    order = json.dumps(
+        {"table": [each.list_fields() for each in table], "patience": PATIENCE_S if table else _LISTEN_SECONDS}
+    )
     labels = pool.control_labels if is_control else pool.labels
     spec: dict[str, Any] = {
         "nodeName": node,
@@ -120,7 +124,7 @@ class _Probes:
                 status = (await self.client.read_namespaced_pod(name, self.pool.namespace)).status
                 if status.phase == "Running" and status.pod_ip and probe.READY in await self.read(name):
                     return str(status.pod_ip)
-                self.require_alive(name, status.phase, ("Failed", "Succeeded"))
+                self.require_alive(name, status.phase)
                 await anyio.sleep(POLL_S)
 
     async def wait_outcomes(self, name: str, table: Sequence[ProbeTarget]) -> dict[str, str]:
@@ -133,16 +137,22 @@ class _Probes:
                 self.require_alive(name, status.phase, ("Failed",))
                 await anyio.sleep(POLL_S)
 
-    def require_alive(self, name: str, phase: object, ended: Sequence[str]) -> None:
+    async def require_listening(self, name: str) -> None:
+        """Raise `HostError` if a pod no longer listens: what a probe then cannot reach shows nothing."""
+        self.require_alive(name, (await self.client.read_namespaced_pod(name, self.pool.namespace)).status.phase)
+
+    def require_alive(self, name: str, phase: object, ended: Sequence[str] = ("Failed", "Succeeded")) -> None:
         if phase in ended:
             raise HostError(f"probe pod {name} in namespace {self.pool.namespace} ended early; read its log")
 
     async def remove(self) -> None:
-        for name in self.names:
-            try:
-                await self.client.delete_namespaced_pod(name, self.pool.namespace, grace_period_seconds=1)
-            except Exception:  # noqa: BLE001, S112 - any error of any client; the pod ends by its own deadline
-                continue
+        async with anyio.create_task_group() as group:
+            for name in self.names:
+                group.start_soon(self.delete, name)
+
+    async def delete(self, name: str) -> None:
+        with suppress(Exception):  # any error of any client; the pod ends by its own deadline
+            await self.client.delete_namespaced_pod(name, self.pool.namespace, grace_period_seconds=1)
 
 
 @asynccontextmanager
@@ -160,14 +170,17 @@ async def run_preflight(client: PodClient, pool: ProbedPool) -> PreflightReport:
     """Test a pool, with three pods on each node; `HostError` if that cannot be done."""
     rows: dict[str, list[ProbeRow]] = {}
     peers: dict[str, str] = {}
+    names: list[str] = []
     try:
         async with _probes(client, pool) as probes:
             async with anyio.create_task_group() as group:
                 for node in pool.nodes:
-                    group.start_soon(_start_peer, probes, node, peers)
+                    group.start_soon(_start_peer, probes, node, peers, names)
             async with anyio.create_task_group() as group:
                 for node in pool.nodes:
                     group.start_soon(_probe_node, probes, node, peers, rows)
+            for name in names:
+                await probes.require_listening(name)
     except BaseExceptionGroup as group_error:
         raise _find_first(group_error, pool.namespace) from None
     return preflight.judge([row for node in pool.nodes for row in rows[node]], pool.nodes)
@@ -182,8 +195,10 @@ def _find_first(error: BaseException, namespace: str) -> BaseException:
     return error
 
 
-async def _start_peer(probes: _Probes, node: str, peers: dict[str, str]) -> None:
-    peers[node] = await probes.wait_listening(await probes.create(node, []))
+async def _start_peer(probes: _Probes, node: str, peers: dict[str, str], names: list[str]) -> None:
+    name = await probes.create(node, [])
+    peers[node] = await probes.wait_listening(name)
+    names.append(name)
 
 
 async def _probe_node(probes: _Probes, node: str, peers: Mapping[str, str], rows: dict[str, list[ProbeRow]]) -> None:

@@ -85,7 +85,18 @@ def test_a_refusal_is_an_answer_unless_something_listens_there() -> None:
     unused = "the cloud's metadata"
     assert decide(ENFORCED | {unused: "refused"}, WITHOUT | {unused: "refused"}) != ()
     assert decide(ENFORCED | {unused: "refused"}, WITHOUT) == ()
-    assert decide(ENFORCED | {"the API server": "refused"}, WITHOUT | {"the API server": "refused"}) == ()
+    assert decide(ENFORCED | {"the API server": "refused"}, WITHOUT) == ()
+    assert decide(ENFORCED | {"the API server": "refused"}, WITHOUT | {"the API server": "silent"}) == ()
+
+
+def test_a_refusal_that_the_control_pod_got_too_is_not_the_policys() -> None:
+    [fault] = decide(ENFORCED | {"the API server": "refused"}, WITHOUT | {"the API server": "refused"})
+    assert "a pod reaches the API server" in fault
+
+
+@pytest.mark.parametrize("outcome", ["refused", "failed", "unreachable", "silent"])
+def test_the_door_is_only_reached_if_it_is_open(outcome: str) -> None:
+    assert "cannot reach the door" in decide(ENFORCED | {"the door": outcome}, WITHOUT | {"the door": outcome})[0]
 
 
 def test_an_attempt_that_failed_for_another_reason_is_no_proof() -> None:
