@@ -225,8 +225,9 @@ class ClusterMachine(Host):
             self.image_facts[name] = await self.cluster.fetch_image_facts(name)
 
     def has_screen(self, name: str) -> bool:
-        """Return whether an image has a screen on any node."""
-        return any(name in each.report.screens for each in self.nodes.by_name.values())
+        """Return whether an image has a screen on any node; true if no node lists it, as one that was removed."""
+        reports = [each.report for each in self.nodes.by_name.values()]
+        return any(name in each.screens for each in reports) or not any(name in each.images for each in reports)
 
     def has_ended(self, desk: DeskId) -> bool:
         """Return whether a desk ended, by itself or with its node."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import ssl
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from hotdesk.cluster.dialer import NodeDialer
 from hotdesk.cluster.discovery import Address
+from hotdesk.cluster.host import ClusterMachine
 from hotdesk.cluster.nodes import ClusterNode, Nodes
 from hotdesk.cluster.report import NodeReport, parse_report, write_report
+from hotdesk.config import Config
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.ipc.tasks import Background
@@ -90,3 +93,9 @@ def test_an_invalid_report_is_refused(change: dict[str, object]) -> None:
     data = {**json.loads(write_report(REPORT)), **change}
     with pytest.raises(KeeperError, match="malformed report"):
         parse_report(json.dumps(data).encode())
+
+
+def test_an_image_that_no_node_lists_may_have_a_screen(tmp_path: Path) -> None:
+    machine = ClusterMachine(Config(run=tmp_path, lib=tmp_path, images=tmp_path))
+    machine.nodes = nodes_of(replace(REPORT, images=("base", "office"), screens=("office",)))
+    assert [machine.has_screen(name) for name in ("base", "office", "removed")] == [False, True, True]
