@@ -273,7 +273,7 @@ USES_IGNORED = Removal(
 )
 @falls_without(
     "tags are read as a browser reads them",
-    Removal("inside/active_text.py", "    active_markup.inspect_tags(text, found, where)\n", ""),
+    Removal("inside/active_text.py", "    active_markup.inspect_tags(text, found, where, is_data=is_data)\n", ""),
     cases=[*PAGES, "a page's handler behind a mark"],
 )
 @falls_without(
@@ -289,7 +289,7 @@ USES_IGNORED = Removal(
     "a field of rich text leads to a page",
     Removal(
         "inside/active_text.py",
-        "        if target := active_links.find_field_link(bare):\n",
+        "        if target := active_links.find_field_link(bare, anywhere=not RICH_PLAIN.fullmatch(field[1])):\n",
         '        if target := "":\n',
     ),
     cases="rich text with a link to a share",
@@ -379,7 +379,7 @@ USES_IGNORED = Removal(
 )
 @falls_without(
     "a field's link is its first argument",
-    Removal("inside/active_office.py", " or find_field_link(instruction):\n", ":\n"),
+    Removal("inside/active_office.py", " or find_field_link(instruction, anywhere=is_loose):\n", ":\n"),
     cases=FIELD_LINKS,
 )
 @falls_without(
