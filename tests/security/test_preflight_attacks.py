@@ -10,12 +10,13 @@ from hotdesk.desk.pod import preflight
 from hotdesk.desk.pod.probe_pods import run_preflight
 from hotdesk.errors import HostError
 from tests.pod_network import POOL, pod_network
-from tests.security.guards import Removal, falls_without
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
 JUDGE = "pod/preflight.py"
 
 
+@no_guard("the control of the attacks below: a network that enforces the policy must pass")
 async def test_a_network_that_enforces_the_policy_is_trusted(tmp_path: Path) -> None:
     with pod_network(tmp_path, enforces=True) as network:
         report = await run_preflight(network, POOL)
