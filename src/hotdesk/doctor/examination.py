@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -108,20 +108,19 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
             async with anyio.create_task_group() as tasks:
                 for wall in chosen:
                     tasks.start_soon(walls.measure_idle, host, wall)
-                for work, without in _list_parts(chosen):
-                    tasks.start_soon(attempt, examiner, work, without, found)
+                    for work, without in _list_parts(wall):
+                        tasks.start_soon(attempt, examiner, work, without, found)
+                        wall.is_examined = True
     except HotdeskError as e:
         found.unopened = make_printable(str(e))
         found.results += _skip_desks(report_untested("no desk could be opened"))
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 
 
-def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback]]:
-    for wall in chosen:
-        if wall.status.traits.kernel == "sentry":
-            yield from sentry_examination.iterate_parts(wall.status.name)
-        elif wall.status.name == SMALL.wall:
-            yield from PARTS
+def _list_parts(wall: ExaminedWall) -> Iterable[tuple[Work, Fallback]]:
+    if wall.status.traits.kernel == "sentry":
+        return sentry_examination.iterate_parts(wall.status.name)
+    return PARTS if wall.status.name == SMALL.wall else ()
 
 
 def compute_pace(opening: float) -> float:

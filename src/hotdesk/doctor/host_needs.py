@@ -36,6 +36,7 @@ _OPTIONS: Mapping[Kind, Mapping[str, str]] = {
 }
 """The engine's option that removes each cause of a failure. Docker supports the last one since Engine 28."""
 _NEEDS = {
+    "space": (),
     "mount": ("SYS_ADMIN",),
     "cgroup": (),
     "loop": ("MKNOD",),
@@ -55,6 +56,13 @@ HOST_MEASURES = {
         "root has the capabilities that are needed to open desks",
         "tested from the host: read CapEff of this process",
         "start hotdesk as root, outside of the container or service that drops these capabilities",
+    ),
+    "space": Measure(
+        "host-space",
+        "machine",
+        "hotdesk can write its state directory and temporary files",
+        "tested from the host: write a file in a new folder of each",
+        "free disk space, or set HOTDESK_HOME and TMPDIR to writable folders on a larger disk",
     ),
     "mount": Measure(
         "host-mounts",
@@ -178,7 +186,7 @@ class HostReport:
         return HostGap(name, symptom, self._advise(name, options), options)
 
     def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
-        if name == "storage":
+        if name == "storage" or (name == "space" and failure.errno == errno.EROFS):
             yield "storage", str(self.storage)
         elif name == "cgroup" and failure.errno == errno.EROFS:
             yield f"cgroup-v{self.cgroup_version}", ""
@@ -211,8 +219,14 @@ class HostReport:
         if not self.has_ids:
             return HOST_MEASURES["users"].remedy
         if host.kind == "kubernetes":
-            volume = f"a volume at {self.storage}" if name == "storage" else "`privileged: true` in its securityContext"
+            volume = (
+                f"a volume at {self.storage}"
+                if name in ("storage", "space")
+                else "`privileged: true` in its securityContext"
+            )
             return f"give the container {volume}"
+        if name == "space":
+            return HOST_MEASURES[name].remedy
         if host.kind == "lxc":
             return "set `security.privileged=true`, `security.nesting=true` and device rules for loop devices in LXC"
         if host.kind == "wsl2" and name == "cgroup":

@@ -6,6 +6,7 @@ capability and a filter that refuses its use.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -26,8 +27,10 @@ from hotdesk.linux.landlock import find_existing
 from hotdesk.linux.pace import scale_seconds
 
 _TIMEOUT_S = 60.0
-_TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
+_TRIALS = frozenset({"space", "mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
 _LIMITS = CgroupLimits(memory=64 * MIB, pids=32, cpus=1.0)
+_WRITTEN_BYTES = 64 * 1024
+"""Less room than this is a full disk: no desk could be recorded."""
 _MODULE = "hotdesk.doctor.host_trial"
 
 
@@ -49,12 +52,15 @@ class HostTrial:
 
 
 def attempt(settings: Config) -> HostTrial:
-    """Carry out all trials as root. If the process does not answer, the first one counts as failed."""
+    """Carry out all trials as root. If the process does not answer, mounting counts as failed."""
     argv = [sys.executable, "-I", "-c", START, str(SOURCE), _MODULE, str(find_existing(settings.lib))]
     try:
         done = subprocess.run(argv, capture_output=True, check=False, timeout=scale_seconds(_TIMEOUT_S), cwd="/")
     except (OSError, subprocess.TimeoutExpired) as e:
         return _fail(str(e))
+    if done.returncode:
+        last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        return _fail(f"exit code {done.returncode} {last_line}")
     return parse(done.stdout)
 
 
@@ -73,9 +79,17 @@ def _fail(why: str) -> HostTrial:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="hotdesk-trial-") as scratch:
-        trials = _Trials(Path(scratch), Path(sys.argv[3]))
-        trials.run()
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix="hotdesk-trial-")
+    except OSError as e:  # the disk is full or read-only; the number may be that of a missing file
+        print(json.dumps({"tried": ["space"], "failures": {"space": (e.errno or 0, str(e))}}))
+        return
+    with scratch:
+        trials = _Trials(Path(scratch.name), Path(sys.argv[3]))
+        try:
+            trials.run()
+        finally:
+            trials.clean_up()
         print(json.dumps({"tried": trials.tried, "failures": trials.failures}))
 
 
@@ -90,18 +104,26 @@ class _Trials:
         self.failures: dict[str, tuple[int, str]] = {}
 
     def run(self) -> None:
-        """Carry out the trials. If nothing can be mounted, others would fail for the same reason and are skipped."""
+        """Carry out the trials. If nothing can be written or mounted, those that need it are skipped."""
+        self.take("space", self.write_file)
         self.take("mount", self.mount)
         self.take("cgroup", self.make_cgroup)
-        self.take("loop", self.attach_loop)
+        if "space" not in self.failures:
+            self.take("loop", self.attach_loop)
         if "mount" in self.failures:
             return
         self.take("network", lambda: os.close(syscalls.run_in_new_netns(syscalls.raise_loopback)[0]))
         self.take("nodes", self.make_node)
         self.take("users", self.map_users)
         if self.userns >= 0:
-            self.take("storage", self.shift_owners)
+            if "space" not in self.failures:
+                self.take("storage", self.shift_owners)
             self.take("proc", self.mount_proc)
+
+    def clean_up(self) -> None:
+        """Detach what is mounted on the scratch folder, which can be removed then."""
+        with contextlib.suppress(OSError):
+            syscalls.umount(str(self.scratch))
 
     def take(self, name: str, trial: Callable[[], None]) -> None:
         self.tried.append(name)
@@ -111,6 +133,13 @@ class _Trials:
             self.failures[name] = (e.errno or 0, str(e))
         except HostError as e:
             self.failures[name] = (0, str(e))
+
+    def write_file(self) -> None:
+        try:
+            with tempfile.TemporaryDirectory(dir=self.lib) as folder:
+                Path(folder, "file").write_bytes(bytes(_WRITTEN_BYTES))
+        except OSError as e:
+            raise OSError(e.errno, f"{self.lib} cannot be written: {os.strerror(e.errno or 0)}") from e
 
     def mount(self) -> None:
         syscalls.unshare(syscalls.CLONE_NEWNS)

@@ -42,6 +42,8 @@ class ExaminedWall:
     """The cost, or `None` if no desk was opened behind it."""
     failure: str = ""
     """Why no desk could be opened behind it although it is set up; empty otherwise."""
+    is_examined: bool = False
+    """Whether measures were tested in desks behind it, and not only its opening and cost."""
 
     @property
     def age(self) -> float | None:
@@ -102,4 +104,5 @@ def as_json(wall: ExaminedWall) -> dict[str, object]:
         "idle_cpu": None if wall.idle is None else round(wall.idle.cpu, 5),
         "idle_memory": None if wall.idle is None else wall.idle.memory,
         "failure": wall.failure,
+        "examined": wall.is_examined,
     }

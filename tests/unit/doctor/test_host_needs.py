@@ -15,7 +15,8 @@ from hotdesk.config import Config
 from hotdesk.doctor import host_needs, host_trial
 from hotdesk.doctor.host_needs import HOST_MEASURES, HostReport, judge_host
 from hotdesk.doctor.host_trial import HostTrial, TrialFailure
-from hotdesk.ipc.child import SOURCE
+from hotdesk.ipc.child import SOURCE, START
+from hotdesk.linux import syscalls
 from hotdesk.linux.host_kind import CAPABILITIES, HostKind
 
 EVERYTHING = (1 << 41) - 1
@@ -52,6 +53,8 @@ def failing(name: str, number: int, host: HostKind = HOST, text: str = "", **oth
             failing("loop", errno.ENOENT),
             ["--device-cgroup-rule='c 10:237 rwm' --device-cgroup-rule='b 7:* rwm'"],
         ),
+        (failing("space", errno.ENOSPC), []),
+        (failing("space", errno.EROFS), ["--volume=hotdesk:/var/lib/hotdesk"]),
         (failing("cgroup", errno.EROFS), ["--security-opt=unmask=/sys/fs/cgroup"]),
         (
             failing("cgroup", errno.EROFS, replace(HOST, kind="docker")),
@@ -89,6 +92,7 @@ def test_every_missing_capability_is_one_option() -> None:
         (failing("loop", errno.ENOENT, HostKind("bare", capabilities=EVERYTHING)), "modprobe loop"),
         (failing("storage", errno.EINVAL, HostKind("lima", capabilities=EVERYTHING)), "HOTDESK_HOME"),
         (failing("users", errno.EINVAL, replace(HOST, has_own_users=True), has_ids=False), "not rootless"),
+        (failing("space", errno.ENOSPC, HostKind("lxc", capabilities=EVERYTHING)), "free disk space"),
         (failing("nodes", errno.EPERM, HostKind("lxc", capabilities=EVERYTHING)), "security.privileged"),
     ],
 )
@@ -155,12 +159,39 @@ def test_a_trial_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.container
-def test_this_host_passes_every_trial_and_nothing_is_left(settings: Config) -> None:
+def test_this_host_passes_every_trial_and_nothing_is_left(
+    settings: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = Path("/proc/self/mountinfo").read_text()
+    monkeypatch.setattr(host_trial, "START", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}\n{START}")
     assert host_trial.attempt(settings) == HostTrial()
+    assert not list(tmp_path.iterdir())
     assert Path("/proc/self/mountinfo").read_text() == before
     assert not list(settings.lib.glob("tmp*"))
     assert host_needs.require(settings).list_gaps() == []
+
+
+@pytest.mark.slow
+@pytest.mark.container
+@pytest.mark.parametrize(("folder", "bounds"), [("state", "size=16k"), ("temporary", "nr_inodes=1")])
+def test_a_full_disk_is_the_only_reason_given(
+    settings: Config, folder: str, bounds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    syscalls.mount("full", str(full), "tmpfs", 0, bounds)
+    try:
+        if folder == "state":
+            settings = replace(settings, lib=full)
+        else:
+            monkeypatch.setattr(host_trial, "START", f"import tempfile; tempfile.tempdir = {str(full)!r}\n{START}")
+        report = host_needs.look(settings)
+    finally:
+        syscalls.umount(str(full))
+    (gap,) = report.list_gaps()
+    assert gap.trial == "space"
+    assert str(full) in gap.symptom
+    assert gap.remedy.startswith("free disk space")
 
 
 @pytest.mark.slow

@@ -7,9 +7,10 @@ import time
 
 from tests.unit.cli.machine.test_doctor import FACTS
 
-from hotdesk.cli.machine.doctor import MARKS, Paper, exit_code, render_walls
+from hotdesk.cli.machine.doctor import MARKS, Paper, exit_code, render, render_walls
 from hotdesk.desk.wall.container.status import list_flaws
-from hotdesk.doctor.examination import Examination
+from hotdesk.doctor.examination import MEASURES, Examination
+from hotdesk.doctor.measure import Result, report_pass
 from hotdesk.doctor.walls import YEAR_S, ExaminedWall, IdleCost, as_json
 from hotdesk.walls import TRAITS, WallStatus
 
@@ -17,6 +18,8 @@ OLD = WallStatus(
     "container", TRAITS["container"], program="/usr/bin/crun", version="crun 1.8.1", released=time.time() - 3 * YEAR_S,
     flaws=list_flaws("1.8.1"),
 )  # fmt: skip
+EXAMINED = ExaminedWall(OLD, IdleCost(0.00012, 14 << 20), is_examined=True)
+PASSED = Result(MEASURES[0], report_pass("as it should be"))
 MISSING = WallStatus("gvisor", TRAITS["gvisor"], "there is no runsc", "`hotdesk setup --wall gvisor` sets it up")
 
 
@@ -39,6 +42,20 @@ def test_a_wall_that_is_set_up_and_opens_no_desk_is_a_failure() -> None:
     assert "DESKS CANNOT BE OPENED: the runtime does not start" in " ".join(text.split())
     assert exit_code(Examination(FACTS, [], walls=[failing])) == 1
     assert exit_code(Examination(FACTS, [], walls=[ExaminedWall(MISSING)])) == 0
+
+
+def test_a_wall_without_measures_is_never_reported_as_tested() -> None:
+    unmeasured = ExaminedWall(WallStatus("microvm", TRAITS["microvm"]), IdleCost(0.01, 14 << 20))
+    on = Paper(100, False, MARKS)
+    alone = "\n".join(render(Examination(FACTS, [PASSED], walls=[unmeasured]), on))
+    assert "No isolation was tested: " in alone
+    assert "works as promised" not in alone
+    both = "\n".join(render(Examination(FACTS, [PASSED], walls=[EXAMINED, unmeasured]), on))
+    assert "The isolation works as promised: " in both
+    for text in (alone, both):
+        assert "Desks open behind microvm, but their isolation was not tested" in text
+    assert "not tested: there" not in "\n".join(render(Examination(FACTS, [PASSED], walls=[EXAMINED]), on))
+    assert [as_json(each)["examined"] for each in (EXAMINED, unmeasured)] == [True, False]
 
 
 def test_walls_are_reported_as_json() -> None:

@@ -196,7 +196,11 @@ def _summarize_examination(found: Examination, on: Paper) -> str:
         return f"{on.paint('No desk could be opened', COLOURS['failed'])}: {found.unopened}\n{parts}"
     if count["failed"]:
         return f"{on.paint('The isolation does not work as promised', COLOURS['failed'])}: {parts}"
-    return f"{on.paint('The isolation works as promised', COLOURS['held'])}: {parts}"
+    without = " and ".join(each.status.name for each in found.walls if each.idle and not each.is_examined)
+    note = f"\nDesks open behind {without}, but their isolation was not tested: there are no measures for it yet"
+    if without and not any(each.is_examined for each in found.walls):
+        return f"{on.paint('No isolation was tested', COLOURS['untested'])}: {parts}{note}"
+    return f"{on.paint('The isolation works as promised', COLOURS['held'])}: {parts}{note if without else ''}"
 
 
 def as_json(found: Examination) -> dict[str, object]:
