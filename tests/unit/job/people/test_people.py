@@ -107,12 +107,13 @@ async def test_another_step_or_other_words_are_asked_again(office: Office) -> No
     assert len(office.events(Pending)) == 3
 
 
+@pytest.mark.slow
 async def test_an_answer_that_was_there_in_time_counts_whenever_it_is_found(office: Office) -> None:
-    people = office.people(seconds=0.05)
+    people = office.people(seconds=1.0)
     with anyio.move_on_after(0.01):
         await people.decide("plan", CARD)
     office.say(await office.asked(), "approved")
-    await anyio.sleep(0.1)
+    await anyio.sleep(1.1)
     later = office.people(waiting=read_waiting(office.journal, JOB))
     assert (await later.decide("plan", CARD)).answer == "approved"
 
