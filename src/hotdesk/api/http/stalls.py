@@ -32,6 +32,8 @@ _LOOKS = 8
 _CONTENDED_S = 0.001
 """Seconds of waiting for a processor that show a busy machine, on which one sampling interval is subtracted."""
 _STEAL = "steal"
+_ACCOUNTING_S = 0.01
+"""Seconds after which the kernel has accounted for what another thread ran: it does so at its next clock tick."""
 FRAMES = 30
 """Innermost frames of a report."""
 
@@ -104,6 +106,8 @@ class StallWatch:
 
     def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
+        if cpu < self.limit:
+            time.sleep(_ACCOUNTING_S)
         losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in measure_other_threads(self.name).items()}
         # Stolen time is contained in the times of threads that ran, but not in waits for something else.
         stolen = min(cpu, losses.pop(_STEAL, 0.0))
@@ -125,7 +129,8 @@ class StallWatch:
                 continue  # this thread did not run either: the callback may have waited for nothing
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
                 summary = _summarize_stack(sys._current_frames().get(self.thread))
-                if self.begun == begun:
+                # If this thread was interrupted since it woke, the callback may only have waited for it.
+                if self.begun == begun and time.monotonic() - last < _LOOK_INTERVAL_S:
                     self.last_stack = (begun, summary)
 
 
