@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,8 +53,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Disable the garbage collector while tests are collected: it finds nothing, and takes a fifth of the time."""
+    """Disable the garbage collector while tests are collected: it finds nothing, and takes a fifth of the time.
+
+    Programs inherit ignored signals, and a job of a shell script (`make test &`) ignores SIGINT, which tests send.
+    """
     gc.disable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
