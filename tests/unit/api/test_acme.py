@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import socket
 import ssl
 from pathlib import Path
@@ -16,6 +18,8 @@ from hotdesk.api.acme.files import ACCOUNT, SERVER, STATE, prepare, read_certifi
 from hotdesk.api.acme.jws import AccountKey
 from hotdesk.api.acme.process import CertificateProcess, is_placeholder, read_attempts
 from hotdesk.api.acme.schedule import FIRST_RETRY_S, MAX_RETRY_S, Attempts, is_due, pause_until_next
+from hotdesk.api.acme.server_side import PROGRAM
+from hotdesk.ipc.child import spawn
 from hotdesk.linux import private_files
 
 NAMES = ("desk.example.test",)
@@ -60,6 +64,37 @@ def test_failures_before_a_restart_are_remembered(tmp_path: Path) -> None:
     assert read_attempts(folder) == Attempts(3, 9.0)
     private_files.write(folder, "state.json", b"[]")
     assert read_attempts(folder) == Attempts()
+
+
+def test_the_process_ends_with_its_server_while_an_authority_does_not_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "acme"
+    prepare(folder, NAMES)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with (
+        ours,
+        theirs,
+        socket.create_server(("127.0.0.1", 0)) as authority,
+        socket.create_server(("127.0.0.1", 0)) as http,
+    ):
+        directory = f"https://127.0.0.1:{authority.getsockname()[1]}/dir"
+        settings = {
+            "folder": str(folder),
+            "directory": directory,
+            "email": "",
+            "ca": "",
+            "names": [*NAMES],
+            "tls_port": 1,
+        }
+        pid = spawn(PROGRAM, settings, theirs, http)
+        theirs.close()
+        authority.settimeout(20)
+        order, _ = authority.accept()
+        ended = os.pidfd_open(pid)
+        with order, os.fdopen(ended):
+            assert not select.select([ended], [], [], 0.5)[0]
+            ours.close()
+            assert select.select([ended], [], [], 10)[0]
+            assert os.waitpid(pid, 0)[1] == 0
 
 
 @pytest.mark.parametrize("lost", ["", ACCOUNT])

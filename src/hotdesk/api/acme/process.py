@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import select
+import os
 import socket
 import ssl
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import NoReturn
 
 from cryptography import x509
 
@@ -28,7 +30,7 @@ LINE, LISTENER = 3, 4
 
 
 class CertificateProcess:
-    """Obtains certificates until the server is gone."""
+    """Obtains certificates."""
 
     def __init__(self, settings: dict[str, str], names: tuple[str, ...], line: socket.socket) -> None:
         self.folder = Path(settings["folder"])
@@ -40,17 +42,16 @@ class CertificateProcess:
             self.trust.load_verify_locations(cafile=settings["ca"])
         self.attempts = read_attempts(self.folder)
 
-    def run(self, challenges: ChallengeListener) -> None:
-        """Check the certificate, and renew it when that is due, until the server closes its socket."""
+    def run(self, challenges: ChallengeListener) -> NoReturn:
+        """Check the certificate, and renew it when it is due. The process ends with its server, also amid orders."""
+        threading.Thread(target=_exit_with_server, args=(self.line,), daemon=True).start()
         while True:
             now = time.time()
             begins, ends, covers = self.look()
             if is_due(now, begins, ends, self.attempts, covers=covers):
                 self.renew(challenges)
                 continue
-            pause = pause_until_next(now, begins, ends, self.attempts, covers=covers)
-            if select.select([self.line], [], [], pause)[0] and not self.line.recv(64):
-                return
+            time.sleep(pause_until_next(now, begins, ends, self.attempts, covers=covers))
 
     def look(self) -> tuple[float, float, bool]:
         leaf = read_certificate(self.folder)
@@ -80,6 +81,12 @@ class CertificateProcess:
     def tell(self, **message: object) -> None:
         with suppress(OSError):
             self.line.send(json.dumps(message).encode())
+
+
+def _exit_with_server(line: socket.socket) -> None:
+    while line.recv(64):
+        pass
+    os._exit(0)
 
 
 def _describe_failure(error: Exception) -> str:
