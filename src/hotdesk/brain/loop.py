@@ -202,7 +202,8 @@ class Loop:
                 raise unwrap_group(group) from None
         else:
             for place in range(len(calls)):
-                if ended or self.log.is_halted():
+                # A reply's first call is carried out: a script that goes on later takes a refused one for a failure.
+                if ended or (place > 0 and self.log.is_halted()):
                     why = "the step had already ended" if ended else "the job was asked to stop"
                     observations[place] = Observation(f"Not executed: {why}.", ok=False)
                     self.log.note_observation(
