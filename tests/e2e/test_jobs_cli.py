@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.config import Config
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE
 from hotdesk.event import JobBegun, JobEnded, JobPaused, Pending, Planned
 from hotdesk.host import Host
 from hotdesk.job.people.wait import Card, new_pending, read_waiting
 from hotdesk.job.record import papers
+from hotdesk.job.record.decisions import get_journal_path
 from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import from_json, to_json
@@ -164,7 +165,7 @@ async def test_a_job_is_forgotten_and_its_journal_stays_whole(place: Place, tmp_
     assert not kept.folder.exists()
     assert "deleted by uid 0 pid" in place.call("show", job).stdout
     assert "is already deleted" in place.call("forget", job, "--yes").stderr
-    assert "were deleted" in place.call("show", job, "--papers").stderr
+    assert "was deleted" in place.call("show", job, "--papers").stderr
 
 
 @pytest.mark.long
@@ -182,6 +183,27 @@ async def test_an_export_is_verified_with_the_public_key_alone(place: Place, tmp
     assert place.call(*check, **elsewhere).returncode == 1
     whole = place.call("journal", "export", "-")
     assert place.call(*check[:3], "-", *check[4:], stdin=whole.stdout).returncode == 0
+
+
+@pytest.mark.long
+async def test_gc_cleans_up_for_every_tenant_although_one_fails(place: Place, tmp_path: Path) -> None:
+    for name in ("acme", "zebra"):
+        lib = get_tenant_settings(place.settings, name).lib
+        stray = papers.create(lib / "jobs", new_id()).folder
+        request = lib / "orders" / stray.name
+        request.mkdir(parents=True)
+        for each in (stray, request):
+            os.utime(each, (0, 0))
+    broken = get_journal_path(get_tenant_settings(place.settings, "acme"))
+    broken.parent.mkdir()
+    broken.write_bytes(b"no database" * 1000)
+    done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
+    assert json.loads(done.stdout)["jobs"] == [stray.name]
+    assert not stray.exists()
+    assert not request.exists()
+    assert done.returncode == 125
+    assert "tenant acme: the journal cannot be used: file is not a database" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.long

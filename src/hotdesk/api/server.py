@@ -52,6 +52,7 @@ from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.native.app import build_app, build_routes, write_schema
 from hotdesk.api.native.context import Native
 from hotdesk.api.native.jobs.requests import Jobs
+from hotdesk.api.native.jobs.retention import Retention
 from hotdesk.api.native.jobs.templates import list_places
 from hotdesk.api.native.metrics import Measures
 from hotdesk.api.quotas import Quotas
@@ -144,6 +145,9 @@ async def _compose_app(
         reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas, walls))
         mcp = LazyMcp(keys, registry, build_policy(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
+        retention = Retention(settings, shared)
+        reloading.add(lambda found: retention.ask())
+        tasks.start_soon(retention.run)
         tasks.start_soon(warm, keys, registry, sandboxes)
         if nodes is None:
             _survey_walls(settings, walls, reloading, tasks, lambda: tasks.start_soon(warm, keys, registry, sandboxes))

@@ -95,10 +95,10 @@ class JobRun:
         ]
         retained.append(
             f"its stored data in {self.log.papers.folder}: for `hotdesk show` and `hotdesk replay`, "
-            f"{self.retention:g} days"
+            f"at least {self.retention:g} days"
         )
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
-            retained.append(f"its home folder, saved and encrypted: for resuming, {self.retention:g} days")
+            retained.append(f"its home folder, saved and encrypted: for resuming, at least {self.retention:g} days")
         if isinstance(ended, JobEnded):
             destroyed.append("its home folder at the desk and the key of its saved states")
         return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hotdesk.api.models import explain_refusal
@@ -48,6 +49,24 @@ def get_folder(settings: Config, job: str) -> Path:
     if not _JOB_SHAPE.fullmatch(job):
         raise BriefError(f"{job[:40]!r} is not a valid job id")
     return settings.lib / ORDERS / job
+
+
+def remove_order(settings: Config, job: str) -> None:
+    """Remove what a server stored of a job's request: its brief, uploads and output."""
+    shutil.rmtree(get_folder(settings, job), ignore_errors=True)
+
+
+def list_stray_orders(settings: Config, jobs: Path, before: float) -> list[str]:
+    """List the jobs without a folder in `jobs` whose request is still stored and older than a time in ms."""
+    with suppress(FileNotFoundError):
+        return [
+            folder.name
+            for folder in (settings.lib / ORDERS).iterdir()
+            if _JOB_SHAPE.fullmatch(folder.name)
+            and not (jobs / folder.name).is_dir()
+            and folder.stat().st_mtime * 1000 <= before
+        ]
+    return []
 
 
 def build_command(

@@ -7,6 +7,7 @@ import os
 import sys
 
 from hotdesk import config
+from hotdesk.api.launch.job_command import remove_order
 from hotdesk.cli.jobs.decision import JOBS, describe_decider, get_journal_path
 from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.terminal import run_interruptible
@@ -65,6 +66,7 @@ def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:
             for summary in jobs:
                 noted = summary.forgotten is not None
                 forget(settings.lib / JOBS, summary.job, host.note, describe_decider(), why, noted=noted)
+                remove_order(settings, summary.job)
         return 0
 
     if code := run_interruptible(work):

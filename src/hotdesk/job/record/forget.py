@@ -63,6 +63,10 @@ def overwrite(path: Path) -> None:
             os.close(place)
 
 
+def explain_retention(days: float) -> str:
+    return f"no activity for {days:g} days"
+
+
 def list_due(summaries: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
     """List the jobs to forget: not running, without an open question, and without events for `days` days."""
     return [

@@ -22,6 +22,7 @@ from hotdesk.api.native.jobs import templates
 from hotdesk.api.native.jobs.briefs import SentFile, lay_out
 from hotdesk.api.native.jobs.frames import frame
 from hotdesk.api.native.jobs.requests import RequestedJob, compute_demand, compute_swarm_demand, make_folder
+from hotdesk.api.native.jobs.retention import delete_stored_data
 from hotdesk.api.native.jobs.templates import Filled, Template
 from hotdesk.api.native.jobs.views import (
     JobLine,
@@ -39,7 +40,6 @@ from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.value import Form
 from hotdesk.desk.seam import new_id
 from hotdesk.job.record.decisions import JOBS, get_journal_path
-from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, summarize
 
@@ -322,15 +322,11 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
 async def forget_job(context: ForJobs, job: JobName) -> None:
     """Delete a job's stored data. Its deliverables stay in the drive, and its events in the journal."""
     summary = await find(context, job)
-    settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
+    folder = context.tenant.settings.lib / JOBS / job
     if context.native.jobs.launcher.is_running(context.tenant.name, job) or is_held(folder):
         raise ProblemError(409, "job.running", f"job {job} is running; stop it first, with POST /jobs/{job}/stop")
-    if isinstance(summary, JobSummary) and folder.is_dir():
-        noted = summary.forgotten is not None
-        forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)
-    context.native.stories.forget(context.tenant.name, job)
-    context.native.swarms.forget(context.tenant.name, job)
-    await anyio.to_thread.run_sync(context.native.jobs.forget, context.tenant.name, settings, job)
+    recorded = summary if isinstance(summary, JobSummary) else None
+    await delete_stored_data(context.native, context.tenant, job, recorded, context.by)
 
 
 @router.get(

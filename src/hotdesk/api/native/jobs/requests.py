@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.api.launch.job_command import ORDERS, get_folder
+from hotdesk.api.launch.job_command import ORDERS, get_folder, remove_order
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.brief import CLOSED
 from hotdesk.brief.brief import Brief, Deliverable, DeskSize
@@ -89,7 +88,7 @@ class Jobs:
     def forget(self, tenant: str, settings: Config, job: str) -> None:
         """Remove a job's folder: its brief, uploads and output."""
         self.read_requests(tenant, settings).pop(job, None)
-        shutil.rmtree(get_folder(settings, job), ignore_errors=True)
+        remove_order(settings, job)
 
 
 def read_request(path: Path) -> RequestedJob | None:
