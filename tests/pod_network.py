@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,6 +109,11 @@ class PodNetwork:
 
     async def read_namespaced_pod_log(self, name: str, namespace: str, *, limit_bytes: int) -> str:
         return (self.folder / name).read_text()[:limit_bytes]
+
+    async def list_namespaced_pod(self, namespace: str, *, label_selector: str) -> Any:
+        created = datetime.now(UTC)
+        metas = [SimpleNamespace(name=name, creation_timestamp=created) for name in self.processes]
+        return SimpleNamespace(items=[SimpleNamespace(metadata=each) for each in metas])
 
     async def delete_namespaced_pod(self, name: str, namespace: str, *, grace_period_seconds: int) -> None:
         self.end(name)

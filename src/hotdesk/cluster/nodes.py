@@ -189,8 +189,16 @@ class Nodes:
                 else f"node {report.node} has replaced node {node.name} at {dialer.address}, so the desks of node "
                 f"{node.name} are gone"
             )
+        opened_before = node is not None and node.report.open_network
         if node is None:
             node = self.join(ClusterNode(report, dialer))
+        if report.open_network and not opened_before:
+            self.log(
+                HostError(
+                    f"desks on node {node.name} may reach other addresses than their door: its network failed the "
+                    "test, and its operator accepts that (`[pods] accept_open_network`)"
+                )
+            )
         node.report, node.opened, node.is_heard = report, 0, True
         return node
 

@@ -99,3 +99,16 @@ def test_an_image_that_no_node_lists_may_have_a_screen(tmp_path: Path) -> None:
     machine = ClusterMachine(Config(run=tmp_path, lib=tmp_path, images=tmp_path))
     machine.nodes = nodes_of(replace(REPORT, images=("base", "office"), screens=("office",)))
     assert [machine.has_screen(name) for name in ("base", "office", "removed")] == [False, True, True]
+
+
+def test_a_node_whose_desks_have_an_open_network_is_reported_once() -> None:
+    nodes, told = nodes_of(), list[Exception]()
+    nodes.log = told.append
+    dialer = NodeDialer(Address("127.0.0.1", 1), nodes.context, nodes.tasks)
+    dialer.certified = REPORT.node
+    node = nodes.take(REPORT, dialer, None)
+    assert not told
+    for _ in range(2):
+        nodes.take(replace(REPORT, open_network=True), dialer, node)
+    (error,) = told
+    assert "desks on node n1 may reach other addresses" in str(error)

@@ -91,6 +91,9 @@ async def metrics(context: ForAdmin) -> Response:
         nodes = Counter(_describe_node(each) for each in context.native.tenants.nodes.by_name.values())
         values = {format_labels(state=name): nodes[name] for name in ("open", "closed", "silent")}
         lines += format_values("hotdesk_nodes", "gauge", "Nodes, by whether they accept new desks.", values)
+        exposed = sum(each.report.open_network for each in context.native.tenants.nodes.by_name.values())
+        about = "Nodes whose desks may reach other addresses than their door, which the operator accepts."
+        lines += format_values("hotdesk_nodes_open_network", "gauge", about, {"": exposed})
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,8 @@ START_SECONDS, PATIENCE_S, POLL_S, END_SECONDS = 60.0, 20.0, 0.5, 10.0
 _LISTEN_SECONDS = 2 * START_SECONDS + PATIENCE_S + 40
 """Seconds a pod that only listens stays: other pods may start late, and their probes later still."""
 _MAX_POD_SECONDS = int(START_SECONDS + _LISTEN_SECONDS) + 60
+_STALE_SECONDS = _MAX_POD_SECONDS + START_SECONDS
+"""Seconds after which a pod of a preflight belongs to none that runs: its agent was killed."""
 _PROGRAM = Path(probe.__file__)
 _SIZE = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "16Mi"}
 """A quota for these resources, such as that of `deploy/pods`, admits no pod without them."""
@@ -36,6 +39,8 @@ class PodClient(Protocol):
     async def read_namespaced_pod(self, name: str, namespace: str) -> Any: ...
 
     async def read_namespaced_pod_log(self, name: str, namespace: str, *, limit_bytes: int) -> Any: ...
+
+    async def list_namespaced_pod(self, namespace: str, *, label_selector: str) -> Any: ...
 
     async def delete_namespaced_pod(self, name: str, namespace: str, *, grace_period_seconds: int) -> Any: ...
 
@@ -166,8 +171,18 @@ async def _probes(client: PodClient, pool: ProbedPool) -> AsyncIterator[_Probes]
             await probes.remove()
 
 
+async def _remove_stale(client: PodClient, namespace: str) -> None:
+    """Remove the pods that agents left when they were killed."""
+    with suppress(Exception):  # any error of any client; the preflight itself reports what is wrong
+        found = await client.list_namespaced_pod(namespace, label_selector=PREFLIGHT_LABEL)
+        before = datetime.now(UTC) - timedelta(seconds=_STALE_SECONDS)
+        for name in [each.metadata.name for each in found.items if each.metadata.creation_timestamp < before]:
+            await client.delete_namespaced_pod(name, namespace, grace_period_seconds=1)
+
+
 async def run_preflight(client: PodClient, pool: ProbedPool) -> PreflightReport:
     """Test a pool, with three pods on each node; `HostError` if that cannot be done."""
+    await _remove_stale(client, pool.namespace)
     rows: dict[str, list[ProbeRow]] = {}
     peers: dict[str, str] = {}
     names: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +32,8 @@ class Pods:
     bodies: dict[str, Any] = field(default_factory=dict)
     probed: bool = False
     deleted: list[str] = field(default_factory=list)
+    left: list[Any] = field(default_factory=list)
+    """Pods of earlier preflights."""
 
     def find_table(self, name: str) -> list[list[object]]:
         table = json.loads(self.bodies[name]["spec"]["containers"][0]["command"][-1])["table"]
@@ -50,6 +53,10 @@ class Pods:
         outcomes = {row[0]: probe.OPEN if is_control or row[4] else probe.SILENT for row in self.find_table(name)}
         return f"{probe.READY}\n{json.dumps(outcomes)}"
 
+    async def list_namespaced_pod(self, namespace: str, *, label_selector: str) -> Any:
+        assert label_selector == PREFLIGHT_LABEL
+        return SimpleNamespace(items=self.left)
+
     async def delete_namespaced_pod(self, name: str, namespace: str, *, grace_period_seconds: int) -> None:
         await anyio.sleep(self.slow_seconds)
         self.deleted.append(name)
@@ -66,6 +73,17 @@ async def test_a_pool_that_enforces_the_policy_is_trusted_and_every_pod_removed(
 async def test_a_preflight_during_which_a_listening_pod_ended_proves_nothing() -> None:
     with pytest.raises(HostError, match="ended early"):
         await run_preflight(Pods(peer_ends=True), POOL)
+
+
+async def test_pods_of_a_killed_agent_are_removed_and_those_of_another_preflight_stay() -> None:
+    ages = {"stale": timedelta(hours=1), "young": timedelta(minutes=1)}
+    left = [
+        SimpleNamespace(metadata=SimpleNamespace(name=name, creation_timestamp=datetime.now(UTC) - age))
+        for name, age in ages.items()
+    ]
+    pods = Pods(left=left)
+    await run_preflight(pods, POOL)
+    assert sorted(pods.deleted) == sorted(["stale", *pods.bodies])
 
 
 @pytest.mark.slow
