@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ KINDS = ("token", "basic", "totp")
 """Kinds of secrets a client may store: none that runs a program here or calls a token server."""
 SNAPSHOT_SHAPE = re.compile(r"snapshot-[a-z0-9-]{1,54}")
 """Names of images that are snapshots; an operator's image cannot have such a name."""
+_BEGINNING_S = 3600.0
 SCRIPT = "brain.py"
 """The script of a template that needs no model."""
 _OWN_OPTIONS = {
@@ -57,7 +59,11 @@ def remove_order(settings: Config, job: str) -> None:
 
 
 def list_stray_orders(settings: Config, jobs: Path, before: float) -> list[str]:
-    """List the jobs without a folder in `jobs` whose request is still stored and older than a time in ms."""
+    """List the jobs without a folder in `jobs` whose request is still stored and older than a time in ms.
+
+    Those of the last hour are not listed: their jobs may be about to begin.
+    """
+    before = min(before, (time.time() - _BEGINNING_S) * 1000)
     with suppress(FileNotFoundError):
         return [
             folder.name
