@@ -156,7 +156,10 @@ class Starting:
                 "tenant": str(tenant),
                 "job": str(job),
                 "options": dict(options),
+                "until": int() | float() as until,
             }:
+                if time.monotonic() > until:
+                    raise HostError("the server was too busy to start this job in time; start it again")
                 return self.start_job(act, tenant, job, options, fds)
             case {"verb": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
                 return self.signal(tenant, job, number)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ IMPORT_TIMEOUT_S = 600.0
 """Seconds that importing an image may take."""
 EXIT_TIMEOUT_S = 45.0
 """Seconds the launcher may take to stop everything it started."""
+_STARTING_SHARE = 0.8
+"""The part of the time for an answer in which a job may be started: otherwise it would run uncounted."""
 Job = tuple[str, str]
 """A tenant's name and a job's id."""
 Take = Callable[[], QuotaShare]
@@ -125,10 +128,11 @@ class LauncherClient(PacketCalls):
             await self.ask("adopt", tenant, file.fileno(), timeout=IMPORT_TIMEOUT_S, name=name)
 
     async def ask(self, verb: str, tenant: str, *fds: int, timeout: float = ANSWER_TIMEOUT_S, **fields: object) -> int:
-        """Send a request; return the process id it concerns."""
-        number = self.begin_call()
-        data = json.dumps({"n": number, "verb": verb, "tenant": tenant, **fields}).encode()
-        message, _ = await self.call(number, self.send(data, fds), scale_seconds(timeout))
+        """Send a request; return the process id it concerns. One that is read too late to be answered starts no job."""
+        number, seconds = self.begin_call(), scale_seconds(timeout)
+        until = time.monotonic() + seconds * _STARTING_SHARE
+        data = json.dumps({"n": number, "verb": verb, "tenant": tenant, "until": until, **fields}).encode()
+        message, _ = await self.call(number, self.send(data, fds), seconds)
         return int(read_body(message, self.peer)["pid"])
 
     def take(self, message: Mapping[str, object]) -> None:
