@@ -16,7 +16,7 @@ import pytest
 from hotdesk.config import MIB, Config
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
-from hotdesk.desk.owner.control import BODY_LIMIT
+from hotdesk.desk.owner.control_http import BODY_LIMIT
 from hotdesk.desk.owner.remote import ANSWER_LIMIT, RemoteRuntime
 from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.owner.transfer import MAX_BYTES, Fetch

@@ -23,7 +23,7 @@ from hotdesk.cluster.report import NodeReport, write_report
 from hotdesk.cluster.runtime import ClusterRuntime
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.config import Config
-from hotdesk.desk.owner.control import read_request, switch
+from hotdesk.desk.owner.control_http import read_request, switch
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import accept, send
 from tests.conftest import settings_in

@@ -43,7 +43,8 @@ from hotdesk.cluster.vouching import Vouching
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer, read_request, respond, switch
+from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer
+from hotdesk.desk.owner.control_http import read_request, respond, switch
 from hotdesk.desk.owner.memory import SAVE_MEMORY_SECONDS
 from hotdesk.desk.request import parse_spec
 from hotdesk.desk.seam import DeskId, Spec, as_id

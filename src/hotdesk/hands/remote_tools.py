@@ -16,7 +16,8 @@ import anyio
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.control import NOTHING, respond
+from hotdesk.desk.owner.control import NOTHING
+from hotdesk.desk.owner.control_http import respond
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, unwrap_group
 from hotdesk.hands.output import describe_left_out_picture

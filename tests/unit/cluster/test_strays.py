@@ -22,7 +22,8 @@ from hotdesk.cluster.report import NodeReport
 from hotdesk.cluster.runtime import ClusterRuntime
 from hotdesk.config import Config
 from hotdesk.desk.keeper.state import SCHEMA
-from hotdesk.desk.owner.control import ControlledRuntime, read_request
+from hotdesk.desk.owner.control import ControlledRuntime
+from hotdesk.desk.owner.control_http import read_request
 from hotdesk.desk.seam import DeskId
 from hotdesk.ipc.tasks import Background, background
 

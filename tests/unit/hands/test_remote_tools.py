@@ -12,7 +12,8 @@ import pytest
 
 from hotdesk.api.mcp.remote_tools import LentTools
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.control import BODY_LIMIT, ControlledRuntime, serve_control
+from hotdesk.desk.owner.control import ControlledRuntime, serve_control
+from hotdesk.desk.owner.control_http import BODY_LIMIT
 from hotdesk.desk.owner.remote import RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime

@@ -27,9 +27,8 @@ import contextlib
 import functools
 import json
 import os
-import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -37,34 +36,46 @@ from typing import Protocol
 import anyio
 import h11
 
-from hotdesk.brief import CLOSED, Scope, parse_scope
+from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join, relay
+from hotdesk.desk.owner.control_bodies import (
+    name_caller,
+    parse_allow,
+    parse_answer,
+    parse_forks,
+    parse_keep,
+    parse_order,
+    parse_unlock,
+)
+from hotdesk.desk.owner.control_http import (
+    BODY_LIMIT,
+    REQUEST_SECONDS,
+    explain,
+    is_large_tool_call,
+    read_body,
+    read_head,
+    respond,
+    switch,
+)
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
-from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
-from hotdesk.desk.seam import DeskId, Keep, SnapshotId, Spec, as_id
+from hotdesk.desk.request import parse_name, parse_port, parse_snapshot
+from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, unwrap_group
 from hotdesk.event import Asked
 from hotdesk.ipc.tasks import Background, background
-from hotdesk.linux.sockets import accept, get_peer, listen, receive, send
+from hotdesk.linux.sockets import accept, get_peer, listen
 from hotdesk.tool import MAX_CALL_BYTES
-from hotdesk_guest import wire
 
-BODY_LIMIT = 1 << 16
 _MAX_LARGE_CALLS = 8
 """Maximum callers whose tool calls over `BODY_LIMIT` are being read."""
-_TOOL_CALL = re.compile(rb"/desks/[^/]{1,64}/tools/[^/]{1,64}")
-_REQUEST_SECONDS = 30.0
 _MAX_CALLS = 256
 """Maximum callers whose requests are being read; more wait in the socket's queue."""
 ACCEPT_RETRY_S = 0.1
-_EXPLAIN_SECONDS = 1.0
-_REMEDY = "put the large part into a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
-BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
 NOTHING = "the control socket does not have this path"
 PEOPLE = frozenset({"tools", "view", "wheel"})
 """Path components after a desk's id for using its tools, viewing its screen, and controlling it."""
@@ -189,13 +200,13 @@ class ControlServer:
 
     async def hear(self, sock: socket.socket) -> tuple[h11.Request, bytes]:
         try:
-            with anyio.fail_after(_REQUEST_SECONDS):
+            with anyio.fail_after(REQUEST_SECONDS):
                 connection = h11.Connection(h11.SERVER)
-                request = await _read_head(sock, connection)
-                if not _is_large_tool_call(request):
-                    return request, await _read_body(sock, connection, BODY_LIMIT)
+                request = await read_head(sock, connection)
+                if not is_large_tool_call(request):
+                    return request, await read_body(sock, connection, BODY_LIMIT)
                 async with self.free_large:
-                    return request, await _read_body(sock, connection, MAX_CALL_BYTES)
+                    return request, await read_body(sock, connection, MAX_CALL_BYTES)
         except BriefError as e:
             await respond(sock, 413, {"code": e.code, "text": str(e)})
             raise
@@ -218,7 +229,7 @@ class ControlServer:
                 case "GET", ["desks"]:
                     await respond(sock, 200, state.list_own_desks(self.runtime.config))
                 case "POST", ["desks"]:
-                    await self.open(sock, *_parse_order(json.loads(body)))
+                    await self.open(sock, *parse_order(json.loads(body)))
                 case "POST", ["leases"] if self.leases is not None:
                     await self.lease(sock, self.leases, body)
                 case "DELETE", ["leases", name] if self.leases is not None:
@@ -239,7 +250,7 @@ class ControlServer:
             case "GET", ["usage"]:
                 await respond(sock, 200, asdict(await desk.usage()))
             case "POST", ["pause"]:
-                await desk.pause(keep=_parse_keep(json.loads(body or b"{}")))
+                await desk.pause(keep=parse_keep(json.loads(body or b"{}")))
                 await respond(sock, 200, {})
             case "POST", ["resume"]:
                 await desk.resume()
@@ -260,7 +271,7 @@ class ControlServer:
                     raise BriefError(f"desk {desk.id} is paused; resume it with `hotdesk resume {desk.id}`")
                 await self.people(route).answer(sock, method, desk, parts, body)
             case "POST", ["forks"]:
-                await self.fork(sock, desk, *_parse_forks(json.loads(body or b"{}")))
+                await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))
             case _:
                 await respond(sock, 200, await self.use_disk(method, desk, parts, body))
 
@@ -301,14 +312,14 @@ class ControlServer:
             case "GET", ["questions"]:
                 return [asdict(question) for question in self.asks().open_questions()]
             case "POST", ["questions", number]:
-                approved, digest, behind = _parse_answer(json.loads(body))
+                approved, digest, behind = parse_answer(json.loads(body))
                 return asdict(await self.asks().answer(number, approved, name_caller(pid, uid, behind), digest))
             case "POST", ["allow", name]:
-                rule, behind = _parse_allow(json.loads(body))
+                rule, behind = parse_allow(json.loads(body))
                 await self.asks().allow(as_id(name), [rule], name_caller(pid, uid, behind))
                 return {}
             case "POST", ["unlock"]:
-                await self.asks().unlock(_parse_unlock(json.loads(body)))
+                await self.asks().unlock(parse_unlock(json.loads(body)))
                 return {}
         raise BriefError(NOTHING)
 
@@ -319,7 +330,7 @@ class ControlServer:
         try:
             await respond(sock, 201, {"ids": [each.id for each in forks]})
         except BaseException:
-            with anyio.move_on_after(_REQUEST_SECONDS, shield=True):
+            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
                 for each in forks:
                     await self.runtime.burn(each.id)
             raise
@@ -341,7 +352,7 @@ class ControlServer:
         try:
             await respond(sock, 201, {"id": desk.id})
         except BaseException:
-            with anyio.move_on_after(_REQUEST_SECONDS, shield=True):
+            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
                 await self.runtime.burn(desk.id)
             raise
 
@@ -384,126 +395,6 @@ async def _wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
     await anyio.wait_readable(sock)
     if sock.recv(1, socket.MSG_PEEK) == b"":
         scope.cancel()
-
-
-async def explain(sock: socket.socket, why: HotdeskError) -> None:
-    """Tell a caller why its desk ended: a reply on channel 0, which no guest uses."""
-    with anyio.move_on_after(_EXPLAIN_SECONDS), contextlib.suppress(OSError):
-        await send(sock, wire.encode_frame(wire.REPLY, 0, wire.encode({"text": str(why)})))
-
-
-def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
-    if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
-        raise BriefError("a request to open a desk is an object with `spec`, `scope` and `personal` only")
-    scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
-    spec = parse_spec(data.get("spec", {}))
-    if spec.volumes:
-        raise BriefError("only the server that created a volume can mount it; the control socket cannot")
-    return spec, scope, data.get("personal") is True
-
-
-def _parse_forks(data: object) -> tuple[int, str, bool]:
-    match data:
-        case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot", "memory"}:
-            return count, parse_snapshot(rest.get("snapshot")), rest.get("memory") is True
-    raise BriefError("a request to fork a desk needs `count` (a whole number), and may have `snapshot` or `memory`")
-
-
-def _parse_keep(data: object) -> Keep:
-    match data:
-        case {"keep": "disk", **rest} if not rest:
-            return "disk"
-        case {**rest} if rest in ({}, {"keep": "ram"}):
-            return "ram"
-    raise BriefError("a request to pause a desk may have `keep` only: `ram` or `disk`")
-
-
-def _parse_answer(data: object) -> tuple[bool, str, str]:
-    """Parse an answer: the decision, the question's digest, and on whose behalf it is given."""
-    match data:
-        case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
-            return approved, digest, parse_behind(rest.get("behind", ""))
-    raise BriefError("a decision needs `approved` (true or false) and `digest` (the digest of the question)")
-
-
-def _parse_allow(data: object) -> tuple[str, str]:
-    match data:
-        case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
-            return rule, parse_behind(rest.get("behind", ""))
-    raise BriefError(
-        "a request to allow more needs `rule`, an egress rule such as `GET https://erp.example.test/orders`"
-    )
-
-
-def parse_behind(name: object) -> str:
-    """Parse on whose behalf a request is made: a name of limited length and characters."""
-    if not isinstance(name, str) or (name and not BEHIND.fullmatch(name)):
-        raise BriefError("the name of a caller (`behind`) must be 1 to 100 letters, digits, spaces and . _ @ -")
-    return name
-
-
-def name_caller(pid: int, uid: int, behind: str = "") -> str:
-    """Name the caller as the kernel identifies it, and on whose behalf it claims to act."""
-    return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
-
-
-def _parse_unlock(data: object) -> str:
-    match data:
-        case {"root": str(root), **rest} if not rest:
-            return root
-    raise BriefError("a request to unlock the vault needs `root`, the vault's root key")
-
-
-async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:
-    connection = h11.Connection(h11.SERVER)
-    request = await _read_head(sock, connection)
-    return request, await _read_body(sock, connection, limit)
-
-
-async def _read_head(sock: socket.socket, connection: h11.Connection) -> h11.Request:
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            connection.receive_data(await receive(sock))
-        elif isinstance(event, h11.Request):
-            return event
-        else:
-            raise h11.RemoteProtocolError("the client disconnected")
-
-
-async def _read_body(sock: socket.socket, connection: h11.Connection, limit: int) -> bytes:
-    body = bytearray()
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            connection.receive_data(await receive(sock))
-        elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > limit:
-                raise BriefError(f"the request has more than {limit} bytes, which is the limit; {_REMEDY}")
-        elif isinstance(event, h11.EndOfMessage):
-            return bytes(body)
-        else:
-            raise h11.RemoteProtocolError("the client disconnected")
-
-
-def _is_large_tool_call(request: h11.Request) -> bool:
-    """Return whether a request is a tool call that announces more than the usual limit."""
-    size = int(dict(request.headers).get(b"content-length", b"0"))
-    return request.method == b"POST" and size > BODY_LIMIT and _TOOL_CALL.fullmatch(request.target) is not None
-
-
-async def switch(sock: socket.socket, protocol: str, fields: Mapping[str, str] | None = None) -> None:
-    more = "".join(f"{name}: {value}\r\n" for name, value in (fields or {}).items())
-    answer = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{more}\r\n"
-    await send(sock, answer.encode())
-
-
-async def respond(sock: socket.socket, status: int, value: object) -> None:
-    body = json.dumps(value).encode()
-    head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
-    with anyio.fail_after(_REQUEST_SECONDS):
-        await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
 
 
 @contextlib.asynccontextmanager

@@ -23,7 +23,7 @@ from typing import Protocol
 import anyio
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.owner.control import read_request
+from hotdesk.desk.owner.control_http import read_request
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, make_printable
 from hotdesk.hands.page.login import PageLogin, PageSession
 from hotdesk.hands.page.websocket import carry

@@ -20,7 +20,9 @@ from contextlib import suppress
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
-from hotdesk.desk.owner.control import NOTHING, name_caller, parse_behind, respond, switch
+from hotdesk.desk.owner.control import NOTHING
+from hotdesk.desk.owner.control_bodies import name_caller, parse_behind
+from hotdesk.desk.owner.control_http import respond, switch
 from hotdesk.desk.owner.keeper_handle import KeeperHandle, suspend
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, HotdeskError
