@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -194,9 +196,14 @@ async def test_gc_cleans_up_for_every_tenant_although_one_fails(place: Place, tm
         request.mkdir(parents=True)
         for each in (stray, request):
             os.utime(each, (0, 0))
-    broken = get_journal_path(get_tenant_settings(place.settings, "acme"))
-    broken.parent.mkdir()
+    assert json.loads(place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path)).stdout)["jobs"] == []
+    broken, whole = (get_journal_path(get_tenant_settings(place.settings, name)) for name in ("acme", "zebra"))
+    for each in (broken, whole):
+        each.parent.mkdir()
     broken.write_bytes(b"no database" * 1000)
+    place.begin()
+    with closing(sqlite3.connect(place.journal)) as source, closing(sqlite3.connect(whole)) as copy:
+        source.backup(copy)
     done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
     assert json.loads(done.stdout)["jobs"] == [stray.name]
     assert not stray.exists()

@@ -96,6 +96,8 @@ class _CleanedUp:
 def _forget_old(settings: Config, done: _CleanedUp) -> None:
     """Delete the stored data of jobs that are due, and requests of which a server kept nothing else."""
     days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
+    if not get_journal_path(settings).exists():
+        return  # without it, every job would look like one that was never recorded
     summaries = read_summaries(get_journal_path(settings))
     found = list_due(summaries, jobs, now, days)
     if found:

@@ -15,7 +15,7 @@ from hotdesk.api.native.context import Native
 from hotdesk.api.tenants import Tenant
 from hotdesk.config import Config, get_tenant_settings, list_tenants
 from hotdesk.errors import HotdeskError
-from hotdesk.job.record.decisions import JOBS
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.forget import DAY, destroy, explain_retention, forget, list_due, list_strays
 from hotdesk.job.record.summary import JobSummary
 
@@ -65,6 +65,8 @@ class Retention:
         """Delete what is due of one tenant. Its keeper is started only if there may be something."""
         settings = get_tenant_settings(self.settings, name)
         now, days = int(time.time() * 1000), self.settings.retention_days
+        if not get_journal_path(settings).exists():
+            return  # without it, every job would look like one that was never recorded
         if not await run_sync(_has_old_folders, settings, now, days):
             return
         tenant = await self.native.tenants.get_tenant(name)
