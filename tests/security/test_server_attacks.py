@@ -772,8 +772,8 @@ FORGED: dict[str, dict[str, Any]] = {
     "a turned brain": {"adversary": "hijacked"},
     "a model at an address": {"plan": ("chat:x@http://127.0.0.1:1/v1",)},
     "a model of this machine": {"act": ("ollama:x",)},
-    "a model that its brief names": {"brief": f'{LOOKING}[models]\nplan = "chat:x"\n{WANTED}'},
-    "a model that its brief shows pictures": {"brief": f'{LOOKING}look = "chat:x"\n{WANTED}'},
+    "a model that its brief names": {"brief": f'{LOOKING}[models]\nplan = "openai:x"\n{WANTED}'},
+    "a model that its brief shows pictures": {"brief": f'{LOOKING}look = "openai:x"\n{WANTED}'},
 }
 
 
@@ -805,7 +805,8 @@ def test_a_job_does_not_resume_with_a_request_a_server_forged(change: dict[str, 
     forged = replace(right, **changed)
     papers.create(settings.lib / "jobs", JOB).keep_order(forged.as_bytes())
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-    argv += job_command.build_command("resume", folder, JOB, {}, (installed,))
+    listed = ("openai:gpt-5",) if "brief" in change else ()
+    argv += job_command.build_command("resume", folder, JOB, {}, (installed,), listed)
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
     assert "was changed after the server wrote it" in done.stderr or "cannot continue with its model" in done.stderr
     assert done.returncode != 0

@@ -25,8 +25,8 @@ _MOST_WAIT = 30 * 86400
 _MOST_TOKENS = 10**12
 _MOST_DOLLARS = 10**6
 MOST_ACTS = 10**6
-PROVIDERS = ("anthropic", "openai", "chat")
-"""Providers that a brief may name. All are reached over the network, at the operator's address; none runs a script."""
+PROVIDERS = ("anthropic", "openai")
+"""Providers that a brief may name. Both are reached over the network, at the operator's address; none runs a script."""
 _TOOL_SHAPE = re.compile(r"[a-z][a-z0-9_]{0,63}\*?|\*")
 MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 

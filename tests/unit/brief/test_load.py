@@ -57,7 +57,7 @@ acts = 50
 
 [models]
 plan = "anthropic:large"
-act = ["chat:org/small:4b", "openai:small"]
+act = ["anthropic:org/small:4b", "openai:small"]
 
 [[deliverables]]
 path = "report.xlsx"
@@ -110,7 +110,7 @@ def test_every_field_of_a_brief_is_read(folder: Path) -> None:
     assert (job.approve, job.look, job.tools, job.wall) == ("plan", "openai:eyes", ("shell", "browser_*"), "container")
     assert (job.memory, job.sensitive_wall) == ("orders", "gvisor")
     assert (job.size, job.budget, job.wait) == (DeskSize(4.0, 4 * GIB, GIB), JobBudget(1000, 2.5, 50), 7200.0)
-    assert job.models == Models(("anthropic:large",), ("chat:org/small:4b", "openai:small"))
+    assert job.models == Models(("anthropic:large",), ("anthropic:org/small:4b", "openai:small"))
     assert job.deliverables == (
         Deliverable("report.xlsx", "xlsx", (RequiredCheck("xlsx", {"rows": 5}),)),
         Deliverable("notes.txt", "text", (RequiredCheck("text"), RequiredCheck("words", {"least": 10}))),
@@ -288,6 +288,8 @@ GRID = [
     ('"openai:eyes"', '"openai"', 13, "'openai' is not a model name of the form PROVIDER:MODEL"),
     ('"openai:eyes"', '"scripted:brain.py"', 13, "is not a model name"),
     ('"openai:eyes"', '"chat:http://10.0.0.1/x"', 13, "is not a model name"),
+    ('"openai:eyes"', '"chat:small"', 13, "where PROVIDER is anthropic or openai; write look"),
+    ('"openai:eyes"', '"ollama:qwen3"', 13, "where PROVIDER is anthropic or openai; write look"),
     ('"openai:eyes"', '"chat:\\u001b[2J"', 13, "x1b[2J' is not a model name"),
     ('["shell", "browser_*"]', "[]", 14, "tools is empty"),
     ('["shell", "browser_*"]', '"shell"', 14, "must be a list of at most 200 texts"),

@@ -47,7 +47,7 @@ OWN = {
 def test_a_servers_job_continues_only_with_models_of_the_list_or_of_a_template(line: str, tmp_path: Path) -> None:
     installed, listed = tmp_path / "templates", ("openai:gpt-5", "anthropic:claude-sonnet-5")
     (installed / "audit").mkdir(parents=True)
-    (installed / "audit/brief.toml").write_text(line.replace("NAME", "chat:ours") + BRIEF)
+    (installed / "audit/brief.toml").write_text(line.replace("NAME", "openai:ours") + BRIEF)
 
     def require(name: str) -> None:
         brief = line.replace("NAME", name) + BRIEF
@@ -55,7 +55,7 @@ def test_a_servers_job_continues_only_with_models_of_the_list_or_of_a_template(l
         require_ordered(request, tmp_path, [installed], listed)
 
     require("anthropic:claude-sonnet-5")
-    require("chat:ours")
+    require("openai:ours")
     with pytest.raises(BriefError, match="does not offer the model 'anthropic:claude-opus-5'"):
         require("anthropic:claude-opus-5")
 

@@ -87,11 +87,11 @@ def test_a_brief_is_shown_as_a_table(run: Run, brief: Path) -> None:
 
 
 def test_models_names_and_tools_are_shown_where_there_are_any(run: Run, brief: Path) -> None:
-    more = 'models = {plan = ["anthropic:a", "openai:b"], act = "chat:c"}\nlook = "openai:d"\n'
+    more = 'models = {plan = ["anthropic:a", "openai:b"], act = "anthropic:c"}\nlook = "openai:d"\n'
     more += 'tools = ["shell", "file_*"]\n'
     brief.write_text(f'{more}names = {{"erp.test" = "127.0.0.1:1"}}\n{BRIEF}')
     told = run("check", str(brief))
-    assert "models        planning: anthropic:a (fallback: openai:b)\n              acting: chat:c\n" in told
+    assert "models        planning: anthropic:a (fallback: openai:b)\n              acting: anthropic:c\n" in told
     assert "              looking at pictures: openai:d\n" in told
     assert "tools         shell, file_*\n" in told
     assert "names         erp.test maps to 127.0.0.1:1\n" in told
