@@ -137,6 +137,15 @@ def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
+def explain_extra(extra: str) -> str:
+    """Return how to install an extra. pipx replaces what it installed, so its command names the usual extras, too."""
+    usual = ",".join(dict.fromkeys(("serve", "models", extra)))
+    return (
+        f"run pip install 'hotdesk[{extra}]', or, if pipx installed hotdesk: sudo pipx install --global --force "
+        f"'hotdesk[{usual}]'"
+    )
+
+
 FILE_REASONS = frozenset(
     {"missing", "exists", "denied", "directory", "not-directory", "full", "not-empty", "invalid", "other"}
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
+from hotdesk.errors import explain_extra
 from tests.e2e.conftest import environment
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(600)]
@@ -32,9 +33,7 @@ def test_the_wheel_works_alone_and_names_the_extra_that_is_missing(settings: Con
     assert run("run", "echo", "-n", "hi").stdout == "hi"
     for needs in (["serve", "--port", "0"], ["mcp"], ["key", "ls"]):
         done = run(*needs)
-        missing = (
-            f"hotdesk: `hotdesk {needs[0]}` needs Python packages that are missing; run pip install 'hotdesk[serve]'\n"
-        )
+        missing = f"hotdesk: `hotdesk {needs[0]}` needs Python packages that are missing; {explain_extra('serve')}\n"
         assert (done.returncode, done.stderr) == (125, missing)
     help_text = run("brief", "--help").stdout
     assert str(tmp_path / "venv/share/hotdesk/brief.md") in help_text.replace("\n", "")

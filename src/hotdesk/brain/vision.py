@@ -17,7 +17,7 @@ from hotdesk.brain.models import allowed, anthropic_wire, openai_wire
 from hotdesk.brain.models.client import DIRECT
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.seam import Reply
-from hotdesk.errors import BriefError, HostError, make_printable
+from hotdesk.errors import BriefError, HostError, explain_extra, make_printable
 
 _TRY_TIMEOUT_S = 60.0
 """Seconds for one attempt."""
@@ -86,7 +86,7 @@ class Eyes:
             self.make = getattr(import_module(model.package), model.client)
             self.http: Any = import_module("httpx2")
         except ImportError as e:
-            raise HostError(f"the library `{model.package}` is not installed; run pip install 'hotdesk[models]'") from e
+            raise HostError(f"the library `{model.package}` is not installed; {explain_extra('models')}") from e
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
         """Ask about a picture; return the answer's text, or raise `HostError`."""

@@ -13,15 +13,16 @@ from importlib import import_module
 from hotdesk import __version__
 from hotdesk.cli import quick
 from hotdesk.cli.quick.streams import FAILED as FAILED
-from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, explain_extra, make_printable
 
 EXTRAS = {
     "serve": {
-        "fastapi", "httptools", "mcp", "mcp_types", "multipart", "pydantic", "pydantic_core", "python_multipart",
+        "fastapi", "h2", "httptools", "mcp", "mcp_types", "multipart", "pydantic", "pydantic_core", "python_multipart",
         "sse_starlette", "starlette", "uvicorn",
     },
     "models": {"anthropic", "genai_prices", "httpx", "openai"},
     "telemetry": {"opentelemetry"},
+    "kube": {"aiohttp", "kubernetes"},
 }  # fmt: skip
 """Modules that are installed only with an extra, by extra."""
 GROUPS = {
@@ -127,9 +128,7 @@ def carry_out(argv: list[str]) -> int:
         extra = find_extra(e.name or "")
         if extra is None:
             raise
-        raise HostError(
-            f"`hotdesk {argv[0]}` needs Python packages that are missing; run pip install 'hotdesk[{extra}]'"
-        ) from e
+        raise HostError(f"`hotdesk {argv[0]}` needs Python packages that are missing; {explain_extra(extra)}") from e
 
 
 def _format_error(error: HotdeskError) -> list[str]:

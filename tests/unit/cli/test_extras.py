@@ -10,6 +10,7 @@ import pytest
 
 from hotdesk.cli import COMMANDS, EXTRAS, find_extra
 from hotdesk.cli.shipped import find_shipped_file
+from hotdesk.errors import explain_extra
 
 BLOCKED = sorted(set().union(*EXTRAS.values()))
 BLOCK = f"""
@@ -54,14 +55,21 @@ def test_a_command_that_needs_an_extra_names_it_in_one_line(argv: list[str], hom
     assert (done.returncode, done.stdout) == (125, "")
     assert (
         done.stderr
-        == f"hotdesk: `hotdesk {argv[0]}` needs Python packages that are missing; run pip install 'hotdesk[serve]'\n"
+        == f"hotdesk: `hotdesk {argv[0]}` needs Python packages that are missing; run pip install 'hotdesk[serve]', "
+        "or, if pipx installed hotdesk: sudo pipx install --global --force 'hotdesk[serve,models]'\n"
     )
 
 
 def test_only_a_missing_module_of_an_extra_is_reported_as_one() -> None:
     assert find_extra("pydantic.dataclasses") == "serve"
     assert find_extra("openai") == "models"
+    assert find_extra("kubernetes.aio") == "kube"
     assert find_extra("hotdesk.nowhere") is None
+
+
+def test_the_command_of_pipx_keeps_the_usual_extras() -> None:
+    assert explain_extra("models").endswith("'hotdesk[serve,models]'")
+    assert explain_extra("kube").endswith("--force 'hotdesk[serve,models,kube]'")
 
 
 def test_files_that_messages_mention_exist() -> None:

@@ -21,7 +21,7 @@ from hotdesk.brain.models import allowed
 from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_overload, is_passing
 from hotdesk.brain.models.seam import RequestTooLongError
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import ModelError, make_printable
+from hotdesk.errors import ModelError, explain_extra, make_printable
 
 Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
 Answer = TypeVar("Answer")
@@ -140,7 +140,7 @@ class ProviderClient:
             self.sdk: Any = import_module(package)
             self.http: Any = import_module("httpx2")
         except ImportError as e:
-            missing = f"the library `{package}` is not installed; run pip install 'hotdesk[models]'"
+            missing = f"the library `{package}` is not installed; {explain_extra('models')}"
             raise ModelError(f"{name} cannot be used: {missing}") from e
         self.make = getattr(self.sdk, client)
         self.error: type[Exception] = getattr(self.sdk, "AnthropicError", None) or self.sdk.OpenAIError
