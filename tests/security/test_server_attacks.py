@@ -817,7 +817,13 @@ def test_a_job_does_not_resume_with_a_request_a_server_forged(change: dict[str, 
     Removal("launch/launcher.py", "if name in passed or name.startswith(PASSED_LIKE)}", "if name or passed}"),
 )
 def test_a_launcher_passes_on_only_listed_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = {"HOTDESK_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-jobs", "PIP_INDEX_URL": "http://a.test/simple"}
+    listed = {
+        "HOTDESK_HOME": str(tmp_path),
+        "HOTDESK_MICROVM_EMULATE": "0",
+        "HOTDESK_CHAT_IMAGES": "1",
+        "OPENAI_API_KEY": "sk-jobs",
+        "PIP_INDEX_URL": "http://a.test/simple",
+    }
     unlisted = {
         "DATABASE_URL": "postgres://x",
         "AWS_SECRET_ACCESS_KEY": "x",
@@ -829,7 +835,7 @@ def test_a_launcher_passes_on_only_listed_variables(tmp_path: Path, monkeypatch:
     seen = {kind: started_with(passed) for kind, passed in (("errand", PASSED), ("job", (*PASSED, *OF_MODELS)))}
     assert [sorted(set(each) & set(unlisted)) for each in seen.values()] == [[], []]
     assert listed.items() <= seen["job"].items()
-    assert "OPENAI_API_KEY" not in seen["errand"]
+    assert not {"OPENAI_API_KEY", "HOTDESK_CHAT_IMAGES"} & set(seen["errand"])
 
 
 def started_with(passed: tuple[str, ...]) -> dict[str, str]:
