@@ -75,7 +75,8 @@ def main(arguments: argparse.Namespace) -> int:
           --name desk.example.test --domain box.example.test --ready base=8
 
     Options override the settings of [serve] in config.toml. Without TLS the server listens on loopback only;
-    other addresses need TLS and a key. Its desks end with it. On SIGHUP it reads certificate and settings again.
+    other addresses need TLS and a key. Its desks end with it, unless `shutdown = "leave"` keeps sandboxes for the
+    next server. On SIGHUP it reads certificate and settings again.
     With `nodes` in [serve] its desks are on other machines (`hotdesk node`), and it needs no privileges.
     """
     settings = config.load()
