@@ -318,7 +318,7 @@ def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> 
 
 def test_unsupported_calls_are_refused_with_a_reason_that_the_sdk_shows(server: Served) -> None:
     with pytest.raises(
-        SandboxException, match=r"404: template mcp-gateway not found.*hotdesk setup --image mcp-gateway"
+        SandboxException, match=r"404: template mcp-gateway not found.*hotdesk image build ./mcp-gateway\.toml"
     ):
         Sandbox.create(mcp={}, **server.e2b)
     assert Template.exists("base", **server.e2b)

@@ -53,8 +53,8 @@ def make_missing_template_error(template: str) -> E2bError:
     if parse_image_name(template) == _GATEWAY:
         return E2bError(
             404,
-            f"template {_GATEWAY} not found: the server's operator can build it with `hotdesk setup --image "
-            f"{_GATEWAY}`",
+            f"template {_GATEWAY} not found: the server's operator can build it with `hotdesk image build "
+            f"./{_GATEWAY}.toml`, from a recipe of the operator's own",
         )
     return E2bError(404, f"template '{template}' not found")
 

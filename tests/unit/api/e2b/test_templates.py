@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from hotdesk.api.e2b.responses import E2bError
-from hotdesk.api.e2b.templates import parse_image_name, parse_wall, renew_variables
+from hotdesk.api.e2b.templates import make_missing_template_error, parse_image_name, parse_wall, renew_variables
 from hotdesk.desk.seam import Desk, DeskId, Done
 from hotdesk.errors import DeskError
 
@@ -31,6 +31,11 @@ from hotdesk.errors import DeskError
 )
 def test_a_template_means_an_image(template: str, image: str) -> None:
     assert parse_image_name(template) == image
+
+
+def test_the_gateway_is_built_from_a_recipe_of_the_operators_own() -> None:
+    assert "`hotdesk image build ./mcp-gateway.toml`" in str(make_missing_template_error("mcp-gateway"))
+    assert str(make_missing_template_error("mine")).endswith("template 'mine' not found")
 
 
 @pytest.mark.parametrize(
