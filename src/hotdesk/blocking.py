@@ -317,10 +317,18 @@ class ServerDesk:
         self.burn()
 
     def run(
-        self, argv: Sequence[str], *, stdin: str | bytes = b"", timeout: float = 60.0, user: str | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float = 60.0,
     ) -> Done:
         """Run a program to its end."""
-        return self._portal.call(functools.partial(self._desk.run, argv, stdin=stdin, timeout=timeout, user=user))
+        run = functools.partial(self._desk.run, argv, stdin=stdin, env=env, cwd=cwd, user=user, timeout=timeout)
+        return self._portal.call(run)
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
@@ -337,6 +345,26 @@ class ServerDesk:
     def remove(self, path: str) -> None:
         """Remove a path and everything below it."""
         self._portal.call(self._desk.remove, path)
+
+    def pause(self) -> None:
+        """Freeze every program until `resume`."""
+        self._portal.call(self._desk.pause)
+
+    def resume(self) -> None:
+        """Continue every program after `pause`."""
+        self._portal.call(self._desk.resume)
+
+    def snapshot(self) -> SnapshotId:
+        """Take a snapshot of the desk's files."""
+        return self._portal.call(self._desk.snapshot)
+
+    def rollback(self, snapshot: SnapshotId) -> None:
+        """Restore the files of a snapshot exactly."""
+        self._portal.call(self._desk.rollback, snapshot)
+
+    def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[ServerDesk]:
+        """Open `count` desks like this one that start with its files, or with those of a snapshot."""
+        return [ServerDesk(self._portal, each) for each in self._portal.call(self._desk.fork, count, snapshot)]
 
     def usage(self) -> Usage:
         """Return the desk's resource usage."""
@@ -391,13 +419,25 @@ class BlockingClient(LoopOwner):
         with self._portal.wrap_async_context_manager(opened) as desk:
             yield ServerDesk(self._portal, desk)
 
+    def find(self, desk: DeskId) -> ServerDesk:
+        """Return an open desk by id."""
+        return ServerDesk(self._portal, self._portal.call(self._client.find, desk))
+
     def desks(self) -> list[DeskShown]:
         """List open desks."""
         return self._portal.call(self._client.desks)
 
+    def burn(self, desk: DeskId) -> None:
+        """Destroy a desk and everything in it. A second call does nothing."""
+        self._portal.call(self._client.burn, desk)
+
     def work(self, brief: str | None = None, **options: Any) -> Job:
         """Start a job; options as in `hotdesk.client.Client.work`."""
         return self._portal.call(functools.partial(self._client.work, brief, **options))
+
+    def upload(self, name: str, data: bytes) -> str:
+        """Upload a file for a job; return its id."""
+        return self._portal.call(self._client.upload, name, data)
 
     def jobs(self) -> list[Job]:
         """List jobs, newest first."""
@@ -407,23 +447,33 @@ class BlockingClient(LoopOwner):
         """Return a job's state."""
         return self._portal.call(self._client.job, job)
 
-    def wait(self, job: str) -> Job:
-        """Wait until a job has ended, has stopped, or waits for a person; return its state."""
-        return self._portal.call(self._client.wait, job)
+    def wait(self, job: str, *, every: float = 0.5) -> Job:
+        """Poll every `every` seconds until a job has ended, has stopped, or waits for a person; return its state."""
+        return self._portal.call(functools.partial(self._client.wait, job, every=every))
 
     def stop(self, job: str) -> Job:
         """Stop a job where it can be resumed."""
         return self._portal.call(self._client.stop, job)
 
+    def resume(
+        self, job: str, limits: Mapping[str, float] | None = None, models: Sequence[str] = (), key: str = ""
+    ) -> Job:
+        """Resume a job."""
+        return self._portal.call(self._client.resume, job, limits, models, key)
+
+    def forget(self, job: str) -> None:
+        """Delete everything about a job except its journal entries."""
+        self._portal.call(self._client.forget, job)
+
     def allow(self, job: str, rule: str) -> Allowed:
         """Let a job's desks reach more, now and later."""
         return self._portal.call(self._client.allow, job, rule)
 
-    def events(self, job: str) -> list[Happened]:
-        """Return the events of a job so far."""
+    def events(self, job: str = "", *, after: int = 0) -> list[Happened]:
+        """Return the events of a job so far, or of all jobs; `after` continues from an event id."""
 
         async def collect() -> list[Happened]:
-            return [each async for each in self._client.events(job, follow=False)]
+            return [each async for each in self._client.events(job, after=after, follow=False)]
 
         return self._portal.call(collect)
 
@@ -451,9 +501,17 @@ class BlockingClient(LoopOwner):
         """Return the file stored under a name."""
         return self._portal.call(self._client.get, name)
 
+    def certificate(self, name: str) -> Mapping[str, Any]:
+        """Return the certificate of the file stored under a name."""
+        return self._portal.call(self._client.certificate, name)
+
     def put(self, name: str, data: bytes) -> Kept:
         """Store bytes as the next version of a name."""
         return self._portal.call(self._client.put, name, data)
+
+    def rm(self, name: str) -> None:
+        """Remove a name with all its versions, or NAME@VERSION."""
+        self._portal.call(self._client.rm, name)
 
 
 def Client(url: str, key: str) -> BlockingClient:  # noqa: N802 - called as its async namesake

@@ -104,10 +104,22 @@ async def test_an_invalid_key_is_reported_at_once(server: Served) -> None:
 def test_the_client_works_without_async(server: Served) -> None:
     with hotdesk.blocking.Client(server.url, server.key) as client:
         with client.open_desk(SMALL) as desk:
-            assert desk.run(["echo", "hi"]).text == "hi\n"
+            assert desk.run(["sh", "-c", "echo $A; pwd"], env={"A": "hi"}, cwd="/tmp").text == "hi\n/tmp\n"
+            desk.write("a.txt", "1")
+            before = desk.snapshot()
+            desk.write("a.txt", "2")
+            [copy] = desk.fork()
+            assert client.find(copy.id).read("a.txt") == b"2"
+            client.burn(copy.id)
+            desk.rollback(before)
+            desk.pause()
+            desk.resume()
+            assert desk.read("a.txt") == b"1"
         client.put("notes/a.txt", b"1")
         assert [each.name for each in client.ls("notes/")] == ["notes/a.txt"]
         assert client.get("notes/a.txt@1") == b"1"
+        client.rm("notes/a.txt")
+        assert client.ls("notes/") == []
         client.vault.put("crm-token", "hunter2-and-more")
         assert [each.name for each in client.vault.ls()] == ["crm-token"]
         client.vault.remove("crm-token")
