@@ -69,7 +69,7 @@ def burnt(server: Served) -> Iterator[None]:
 @pytest.mark.parametrize("lines", [readme(), typed("e2b")], ids=["readme", "e2b"])
 def test_a_program_written_for_e2b_runs_by_the_lines_of_the_guide(server: Served, lines: list[str]) -> None:
     [export] = [line for line in lines if line.startswith("export")]
-    [program] = [line for line in lines if line.startswith("python")]
+    [program] = [line for line in lines if line.startswith("python -c")]
     assert run(f"{export}\n{program}", server).startswith("Linux ")
 
 

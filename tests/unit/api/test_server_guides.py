@@ -16,7 +16,19 @@ from hotdesk.api.native.jobs.templates import read_templates
 from hotdesk.cli import COMMANDS, get_module_name
 from hotdesk.cli.parser import parse
 
-OTHERS = {"agent/bin/python", "claude", "curl", "docker", "export", "helm", "inspect", "kubectl", "pip", "python"}
+OTHERS = {
+    "agent/bin/python",
+    "claude",
+    "curl",
+    "docker",
+    "export",
+    "helm",
+    "inspect",
+    "kubectl",
+    "pip",
+    "python",
+    "python3",
+}
 """Third-party programs that the guides use."""
 NOT_RUN_HERE = re.compile(r"sudo|-n|[A-Z0-9_]+=\S*")
 """What may precede a program's name."""
