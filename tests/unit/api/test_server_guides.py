@@ -37,7 +37,7 @@ TABLES = [tomllib.loads(code) for name in OF_THE_SERVER for form, code in blocks
 
 
 def commands(line: str) -> list[list[str]]:
-    within = re.findall(r"\$\((hotdesk [^)]*)\)", line)
+    within = re.findall(r"\$\((?:sudo )?(hotdesk [^)]*)\)", line)
     words = shlex.split(line, comments=True)
     if words[0] != "export":
         while NOT_RUN_HERE.fullmatch(words[0]):
