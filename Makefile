@@ -82,8 +82,8 @@ endif
 bench-check:  ## The same with every peer; fails and names each promise that is broken or could not be measured.
 	@$(MAKE) --no-print-directory bench PEERS=1 BENCH="--check $(BENCH)"
 
-# SEED=n repeats a run, COUNT=n makes fewer invoices, AGAIN=1 audits them as they are now, RESUME=1 goes on after a kill,
-# BRAIN=hijacked puts a thief at the desk, MODEL=anthropic:… has a model do it, REPLAY=1 repeats a recorded model's decisions
+# SEED=n repeats a run, COUNT=n makes fewer invoices, AGAIN=1 audits them as they are now, RESUME=1 continues after a kill,
+# BRAIN=hijacked puts a hostile worker at the desk, MODEL=anthropic:… lets a model decide, REPLAY=1 repeats a recorded model's decisions
 # on the invoices it had (REPLAY=FILE: another recording than the first), WALL=gvisor puts its desks behind that wall.
 .PHONY: demo
 demo: images $(filter gvisor,$(WALL))  ## 500 invoices are audited against an ERP: a checked workbook in out/, its red rows compared with the truth.
@@ -92,10 +92,10 @@ demo: images $(filter gvisor,$(WALL))  ## 500 invoices are audited against an ER
 	  $(if $(REPLAY),--replay $(filter-out 1,$(REPLAY))) $(if $(WALL),--wall $(WALL))
 
 .PHONY: swarm
-swarm: images  ## 200 contracts are read, each at a desk of its own: a register in out/swarm, held against the truth; then 20 with recorded minds.
+swarm: images  ## 200 contracts are read, each at a desk of its own: a register in out/swarm, compared with the truth; then 20 with recorded model replies.
 	@$(if $(REPLAY),,$(SUDO) $(PYTHON) examples/contracts/run.py --out out/swarm $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(PILOT),--pilot $(PILOT)))
-	@$(SUDO) $(PYTHON) examples/contracts/run.py --out out/swarm/minds --replay $(filter-out 1,$(REPLAY))
+	@$(SUDO) $(PYTHON) examples/contracts/run.py --out out/swarm/recorded --replay $(filter-out 1,$(REPLAY))
 
 .PHONY: serve-demo
 serve-demo: images  ## The same from a browser: an ERP and `hotdesk serve`, with a key to sign in; COUNT=n, SEED=n, PORT=n.

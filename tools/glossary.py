@@ -2,7 +2,7 @@
 
 `make check` runs it. The second table of the glossary lists each word with its replacement. Messages are the string
 literals of `src` that are not docstrings, prompts, and the texts of the page; documentation is every Markdown file of
-`docs` and those at the top. Code in Markdown is not checked.
+`docs`, those at the top and those of the examples. Code in Markdown is not checked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _list_texts(root: Path) -> Iterator[tuple[Path, str]]:
     for file in sorted((root / "src").rglob("*.*")):
         if file.suffix in readers:
             yield file, readers[file.suffix](file.read_text())
-    for file in (*sorted((root / "docs").rglob("*.md")), *(root / name for name in DOCUMENTS)):
+    examples = sorted((root / "examples").glob("*/README.md"))
+    for file in (*sorted((root / "docs").rglob("*.md")), *(root / name for name in DOCUMENTS), *examples):
         if file.exists() and file.name != "glossary.md":
             yield file, _blank(_MARKDOWN_CODE, file.read_text())
 

@@ -252,7 +252,7 @@ class Demo:
         print_status(f"  {edit}", f"  or replace a PDF in {here / 'audit/invoices'} by one of yours")
         print_status(
             "  make demo AGAIN=1          audit again: other rows are red",
-            "  make demo BRAIN=hijacked   the worker is replaced by a thief",
+            "  make demo BRAIN=hijacked   the worker is replaced by a hostile one",
         )
 
 

@@ -22,15 +22,17 @@ def test_a_replaced_word_is_found_in_messages_pages_and_documents_only(tmp_path:
         "docs/glossary.md": GLOSSARY,
         "docs/guide.md": "Start it anew.\n\n    anew in code\n\nCall `anew` now.\n",
         "README.md": "The peer hung up.\n",
+        "examples/order/README.md": "Try it anew.\n",
         "src/part.py": '"""Made anew."""\n\nanew = 1  # anew\nTEXT = f"start {part} anew"\nKEY = "signed-anew"\n',
         "src/page.js": '// anew\nsay("Hung up");\n',
     }
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert complaints(tmp_path) == [
         'src/page.js:2: "Hung up": write "disconnected"',
         'src/part.py:4: "anew": write "again"',
         'docs/guide.md:1: "anew": write "again"',
         'README.md:1: "hung up": write "disconnected"',
+        'examples/order/README.md:1: "anew": write "again"',
     ]
