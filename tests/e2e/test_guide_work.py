@@ -100,7 +100,7 @@ def test_the_guide_to_working_works(settings: Config, home: Path) -> None:
             assert f"\nanswered {question} by " in err.decode()
     said = terminal.said
     model = said["hotdesk work report --model anthropic:claude-sonnet-5"]
-    assert "was not asked" in model
+    assert "was not called" in model
     out = said["hotdesk work report --script report.py --out results"]
     assert out.splitlines()[0] == f"{folder}/results/report.xlsx"
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
