@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
 from hotdesk.drive.chain import Head, Row, check_names, compute_digest, encode_statement
-from hotdesk.drive.rows import make_filter, select
+from hotdesk.drive.rows import MAX_ID, make_filter, select
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
     FILE as FILE,
@@ -238,11 +238,12 @@ def read(
     desk: str | None = None,
     names: Collection[str] = (),
     after: int = 0,
+    until: int = MAX_ID,
     limit: int | None = None,
 ) -> Generator[Row, None, None]:
     """Yield the events after an id, in order. `limit` selects the newest ones, `names` the kinds of events."""
     with reading(path) as db:
-        yield from select(db, make_filter(chain, desk, names), after, limit)
+        yield from select(db, make_filter(chain, desk, names), after, limit, until)
 
 
 def follow(

@@ -9,6 +9,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Row
 from hotdesk.drive.table import IDS, SELECT
 
+MAX_ID = (1 << 63) - 1
 BATCH = 500
 """Rows that are fetched at a time."""
 
@@ -44,7 +45,7 @@ def make_filter(
 
 
 def select(
-    db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None = None, until: int = (1 << 63) - 1
+    db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None = None, until: int = MAX_ID
 ) -> Iterator[Row]:
     """Yield rows in order, in batches: a slow reader must not keep a transaction open and block checkpoints."""
     if event_filter.chains is not None:

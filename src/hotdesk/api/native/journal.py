@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Annotated
 
 import anyio
@@ -17,6 +19,7 @@ from hotdesk.api.native.schema import JobName, Limit, Model, Page, clean
 from hotdesk.brief.names import bracket_ipv6, get_registrable_domain
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
+from hotdesk.drive.rows import MAX_ID
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
 from hotdesk.event import Asked as Question
 from hotdesk.job.record.decisions import get_journal_path
@@ -26,6 +29,8 @@ router = APIRouter(tags=["journal"], responses=document_errors())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
 _MAX_CHAINS = 500
 """Chains that are selected in the query; if there are more, rows are selected after reading them."""
+_PIECE = 500
+"""Rows that are read at a time, from the newest back."""
 Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only entries after this number.")]
 
 
@@ -70,14 +75,26 @@ async def events(
 
 
 @router.get("/jobs/{job}/door", summary="Network requests of a job's desks")
-async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
+async def door(
+    context: ForJobs,
+    job: JobName,
+    after: Place = "",
+    limit: Limit = 100,
+    newest: Annotated[
+        bool, Query(description="The newest first; `after` then selects those before that number.")
+    ] = False,
+) -> Page[DoorShown]:
     """List the network requests of a job's desks, each with its outcome."""
     summary = await find(context, job)
     desks = list(summary.desks) if isinstance(summary, JobSummary) else []
     is_swarm = isinstance(summary, JobSummary) and summary.items is not None
     if is_swarm:
         desks += [each.desk for each in (await follow(context, job)).state.items.values() if each.desk]
-    rows = await anyio.to_thread.run_sync(read_rows, context, desks, DOOR, int(after or 0), limit) if desks else []
+    rows: list[Row] = []
+    if desks and newest:
+        rows = await anyio.to_thread.run_sync(read_newest, context, desks, int(after or MAX_ID), limit)
+    elif desks:
+        rows = await anyio.to_thread.run_sync(read_rows, context, desks, DOOR, int(after or 0), limit)
     lines = [as_shown(row) for row in rows]
     if is_swarm:  # a swarm's plan is fixed: no rule can be added for one item
         lines = [each.model_copy(update={"rule_to_allow": ""}) for each in lines]
@@ -88,23 +105,38 @@ def read_rows(
     context: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int
 ) -> list[Row]:
     path = get_journal_path(context.tenant.settings)
+    if not path.exists():
+        return []
+    chosen, foreign = _choose_chains(chains)
+    rows = (row for row in read(path, chosen, names=names, after=after) if not foreign(row))
+    return list(islice((row for row in rows if not (names and is_trial(row))), limit))
+
+
+def read_newest(context: RequestContext, chains: list[str], before: int, limit: int) -> list[Row]:
+    """Read the newest requests before a number, the newest first."""
+    path = get_journal_path(context.tenant.settings)
+    chosen, foreign = _choose_chains(chains)
     found: list[Row] = []
-    few = chains is None or len(chains) <= _MAX_CHAINS
-    named = frozenset(chains or ())
-    for row in read(path, chains if few else None, names=names, after=after) if path.exists() else ():
-        if not few and row.chain not in named:
-            continue
-        if row.name == Exchange.__name__ and names and is_trial(row):
-            continue
-        found.append(row)
-        if len(found) == limit:
+    while len(found) < limit and path.exists():
+        rows = list(read(path, chosen, names=DOOR, until=before - 1, limit=_PIECE))
+        found += [row for row in reversed(rows) if not foreign(row) and not is_trial(row)]
+        if len(rows) < _PIECE:
             break
-    return found
+        before = rows[0].id
+    return found[:limit]
+
+
+def _choose_chains(chains: list[str] | None) -> tuple[list[str] | None, Callable[[Row], bool]]:
+    """Return the chains to select in the query, and what says whether a row that it returns is of another chain."""
+    if chains is None or len(chains) <= _MAX_CHAINS:
+        return chains, lambda row: False
+    named = frozenset(chains)
+    return None, lambda row: row.chain not in named
 
 
 def is_trial(row: Row) -> bool:
     """Return whether a desk only tested its own egress, as before its first step."""
-    data = as_dict(row)["data"]
+    data = as_dict(row)["data"] if row.name == Exchange.__name__ else None
     return isinstance(data, dict) and not data.get("step")
 
 
