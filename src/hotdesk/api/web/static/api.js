@@ -6,10 +6,16 @@ export const may = (power) => session.powers.includes(power);
 export const to = (...parts) => parts.map((each) => encodeURIComponent(each)).join("/");
 export const path = (name) => to(...name.split("/"));
 
+const ENDED = "Your session has ended. Sign in, then try again.";
+
 let left = () => {};
 
-// Says what happens when the session is over.
+// Says what happens when the session is over; it is given the method of the request that noticed.
 export const onLeft = (act) => (left = act);
+export const signedOut = (method = "GET") => left(method);
+
+// Whether an answer about who is signed in names the person this page was opened by.
+export const isSame = (told) => ["tenant", "name", "powers"].every((each) => String(told[each]) === String(session[each]));
 
 export class Refused extends Error {
   constructor(status, code, message) {
@@ -20,11 +26,37 @@ export class Refused extends Error {
 }
 
 export async function call(method, path, value, signal) {
+  const key = crypto.randomUUID();
+  try {
+    return await send(method, path, value, signal, key);
+  } catch (error) {
+    if (error.code !== "session.token") {
+      throw error;
+    }
+    // Another tab signed in again, and the browser's session has another token now.
+    await renew(method);
+    return send(method, path, value, signal, key);
+  }
+}
+
+async function renew(method) {
+  const told = await get("/session").catch((error) => {
+    error.status === 401 && left(method);
+    throw error;
+  });
+  if (!isSame(told)) {
+    location.reload(); // what this page shows is another person's
+    throw new Refused(403, "session.other", "Another person signed in with this browser.");
+  }
+  session.csrf = told.csrf;
+}
+
+async function send(method, path, value, signal, key) {
   const headers = { accept: "application/json" };
   let body;
   if (method !== "GET") {
     headers["x-csrf-token"] = session.csrf;
-    headers["idempotency-key"] = crypto.randomUUID();
+    headers["idempotency-key"] = key;
   }
   if (value instanceof Blob) {
     headers["content-type"] = "application/octet-stream";
@@ -44,10 +76,9 @@ export async function call(method, path, value, signal) {
     // nothing was said, or nothing of ours
   }
   if (!answer.ok) {
-    if (answer.status === 401 && path !== "/session") {
-      left();
-    }
-    throw new Refused(answer.status, said?.code ?? "", said?.message ?? `The server responded with status ${answer.status}.`);
+    const over = answer.status === 401 && path !== "/session";
+    over && left(method);
+    throw new Refused(answer.status, said?.code ?? "", over ? ENDED : said?.message ?? `The server responded with status ${answer.status}.`);
   }
   return said;
 }
@@ -63,7 +94,7 @@ export const find = (place, what) => get(place).catch((error) => {
 export const put = (path, value) => call("PUT", path, value);
 export const remove = (path) => call("DELETE", path);
 
-// All of a list, page after page; a list this long is not looked at anyway.
+// A list, page after page; `cut` is true of one that is longer than what is given.
 export async function list(path, most = 1000) {
   const found = [];
   let next = null;
@@ -73,7 +104,21 @@ export async function list(path, most = 1000) {
     found.push(...page.items);
     next = page.next;
   } while (next && found.length < most);
+  found.cut = Boolean(next);
   return found;
+}
+
+// Reads and shows, as often as it is called: a reply that a later one overtook is not shown.
+export function newest(read, show) {
+  let asked = 0, shown = 0;
+  return async () => {
+    const mine = ++asked;
+    const found = await read();
+    if (mine > shown) {
+      shown = mine;
+      await show(found);
+    }
+  };
 }
 
 // Sends files for a job; gives what the job names them by.
@@ -84,19 +129,6 @@ export async function upload(files) {
     sent.push({ upload: id, name: each.name });
   }
   return sent;
-}
-
-// Events as they come, until ended; a browser resumes by itself from the last id it saw.
-export function follow(path, take) {
-  const source = new EventSource(BASE + path);
-  source.onmessage = (message) => {
-    try {
-      take(JSON.parse(message.data), message.lastEventId);
-    } catch {
-      // what is no JSON is no event
-    }
-  };
-  return () => source.close();
 }
 
 export function socket(path) {

@@ -1,6 +1,8 @@
 // The frame of the page: who is signed in, where one is, and what waits.
 import { clean, fill, h, say } from "./dom.js";
-import { call, follow, get, list, may, onLeft, remove, session } from "./api.js";
+import { get, isSame, list, may, newest, onLeft, remove, session } from "./api.js";
+import { askAgain, signIn } from "./signin.js";
+import { follow, onLive, resume } from "./stream.js";
 
 const part = (id) => document.getElementById(id);
 const PLACES = [
@@ -20,6 +22,7 @@ let unfollow = () => {};
 let listeners = new Set();
 let timer = 0;
 let turn = 0;
+let shown = "";
 
 function navigation(now) {
   fill(part("nav"), PLACES.filter(([, title, power]) => title && may(power)).map(([name, title]) =>
@@ -28,26 +31,22 @@ function navigation(now) {
   count();
 }
 
-async function count() {
-  if (!may("approve")) {
-    return;
-  }
-  const found = await list("/approvals").catch(() => []);
+const count = newest(() => (may("approve") ? list("/approvals").catch(() => null) : null), (found) => {
   const badge = part("waiting");
-  if (badge) {
+  if (badge && found) {
     badge.hidden = !found.length;
-    badge.textContent = found.length;
-    badge.setAttribute("aria-label", `${found.length} waiting`);
+    badge.textContent = found.cut ? `${found.length}+` : found.length;
+    badge.setAttribute("aria-label", `${badge.textContent} waiting`);
+    document.title = `${found.length ? `(${badge.textContent}) ` : ""}${document.title.replace(/^\(\d+\+?\) /, "")}`;
   }
-  document.title = `${found.length ? `(${found.length}) ` : ""}${document.title.replace(/^\(\d+\) /, "")}`;
-}
+});
 
 // Views load once for all events within QUIET ms; a steady stream of events must not keep them from loading.
 function heard(event) {
   timer ||= setTimeout(() => {
     timer = 0;
     count();
-    listeners.forEach((each) => each(event));
+    listeners.forEach((each) => Promise.resolve(each(event)).catch(() => {})); // it loads again at the next event
   }, QUIET);
 }
 
@@ -58,10 +57,11 @@ async function show() {
   const [name = home[0], ...rest] = path.split("/").filter(Boolean).map(decodeURIComponent);
   const found = PLACES.find((each) => each[0] === name) || home;
   stop();
-  document.querySelector("dialog")?.close();
+  document.querySelectorAll("dialog").forEach((each) => each.close());
   listeners = new Set();
   const ends = [];
-  stop = () => ends.forEach((end) => end());
+  stop = () => ends.splice(0).forEach((end) => end());
+  shown = location.hash;
   const { default: view } = await found[3]();
   if (mine !== turn) {
     return;
@@ -74,13 +74,17 @@ async function show() {
     main,
     rest,
     query: new URLSearchParams(query),
-    live: (act) => listeners.add(act),
+    // Calls `act` for events, until the place is left or what this returns is called.
+    live: (act) => {
+      mine === turn && listeners.add(act);
+      return () => listeners.delete(act);
+    },
     // No event tells that a job's process ended: while one is shown as live, load again.
     poll: (alive, load) => {
       const every = setInterval(() => !document.hidden && alive() && load().catch(() => {}), POLL);
-      ends.push(() => clearInterval(every));
+      here.onEnd(() => clearInterval(every));
     },
-    onEnd: (act) => ends.push(act),
+    onEnd: (act) => (mine === turn ? ends.push(act) : act()),
     title: (text) => (document.title = `${clean(text)} · hotdesk`),
     gone: () => mine !== turn,
   };
@@ -89,6 +93,7 @@ async function show() {
   } catch (error) {
     if (mine === turn) {
       const gone = error.status === 404;
+      shown = error.status === 401 ? null : shown; // it is loaded after signing in again
       fill(main, h("div", { class: "empty", role: "alert" }, h("h1", null, gone ? error.message : "This page could not be loaded"),
         h("p", null, !gone ? error.message : found[1] && h("a", { href: `#/${found[0]}` }, `All ${found[1].toLowerCase()}`))));
     }
@@ -102,8 +107,9 @@ function begin(told) {
   Object.assign(session, told);
   part("bar").hidden = false;
   part("who").textContent = clean(told.name);
+  part("leave").textContent = "Sign out";
   unfollow();
-  unfollow = follow("/events?after=now", heard);
+  unfollow = follow("/events?after=now", heard, heard);
   show();
 }
 
@@ -114,42 +120,50 @@ function ended() {
   Object.assign(session, { csrf: "", name: "", powers: [] });
   part("bar").hidden = true;
   document.title = "Sign in · hotdesk";
-  const key = h("input", {
-    id: "key", type: "password", autocomplete: "current-password", required: true, spellcheck: "false",
-    placeholder: "e2b_…", "aria-describedby": "key-hint",
-  });
-  const wrong = h("p", { class: "wrong", role: "alert" });
-  const form = h("form", { class: "signin" }, [
-    h("span", { class: "mark large", "aria-hidden": "true" }),
-    h("h1", null, "Sign in"),
-    h("label", { for: "key" }, "Key"),
-    key,
-    h("p", { id: "key-hint", class: "hint" }, "The server's operator can create a key with ", h("code", null, "hotdesk key new --name you")),
-    wrong,
-    h("button", { class: "primary" }, "Sign in"),
-  ]);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    wrong.textContent = "";
-    try {
-      begin(await call("POST", "/session", { key: key.value.trim() }));
-    } catch (error) {
-      wrong.textContent = clean(error.message);
-      key.select();
-    }
-  });
+  const form = signIn(begin);
   fill(part("main"), form);
-  key.focus();
+  form.querySelector("input").focus();
+}
+
+// The session ended while somebody works: what they typed stays, and they sign in above it.
+function lapsed(method) {
+  if (part("bar").hidden) {
+    return;
+  }
+  const first = Boolean(session.csrf);
+  session.csrf = "";
+  part("leave").textContent = "Sign in";
+  if (first || method !== "GET") {
+    askAgain(goOn);
+  }
+}
+
+function goOn(told) {
+  if (!isSame(told)) {
+    return void location.reload();
+  }
+  Object.assign(session, told);
+  part("leave").textContent = "Sign out";
+  resume();
+  shown === location.hash || show();
 }
 
 part("leave").addEventListener("click", async () => {
-  await remove("/session").catch((error) => say(error.message, true));
-  ended();
+  if (!session.csrf) {
+    return void askAgain(goOn);
+  }
+  try {
+    await remove("/session");
+    ended();
+  } catch (error) {
+    error.status === 401 ? ended() : say(error.message, true);
+  }
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   part("main").focus();
 });
 window.addEventListener("hashchange", () => session.csrf && show());
-onLeft(ended);
+onLive((live) => (part("live").hidden = live));
+onLeft(lapsed);
 get("/session").then(begin, ended);
