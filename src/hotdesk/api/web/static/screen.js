@@ -7,7 +7,7 @@
 //   hasScreen()        whether the desk's image has a screen
 //   control            whether this person may take over; what `look` gives may say so instead
 //   quality, heading   of pictures, 0 to 9; what stands beside the state
-import { fill, h, say } from "./dom.js";
+import { LEAVE, fill, h, isLeaving, say } from "./dom.js";
 
 const LOOK = 2000;
 const AGAIN = 1500;
@@ -44,8 +44,8 @@ export function screen(panel, source) {
   const type = h("button", { type: "button", id: "type", onclick: () => typeSecret() }, "Type secret");
   const secrets = h("span", { class: "row", id: "secrets", hidden: true }, secret, type);
   const banner = h("div", { class: "banner row", id: "banner", hidden: true },
-    h("p", null, h("strong", null, "You have control. "), stopped, "The desk can read what you type.", advice), secrets);
-  const wheel = h("button", { type: "button", id: "wheel", onclick: () => (mine ? give() : take()) });
+    h("p", null, h("strong", null, "You have control. "), stopped, "The desk can read what you type.", advice, ` It gets every key; ${LEAVE} leads back to this page.`), secrets);
+  const wheel = h("button", { type: "button", id: "wheel", "aria-keyshortcuts": "Control+Alt+G", onclick: () => (mine ? give() : take()) });
   fill(panel, h("div", { class: "row" }, state, source.heading, driver, h("span", { class: "gap" }), wheel), banner, place);
   let over = false;
   let unavailable = false;
@@ -91,6 +91,16 @@ export function screen(panel, source) {
       secret.replaceChildren(...names.map((name) => new Option(name, name)));
     }
   }
+
+  // noVNC stops every key, Tab too: these are taken before it, and it is told to release those that are still down.
+  place.addEventListener("keydown", (event) => {
+    if (isLeaving(event)) {
+      event.preventDefault();
+      event.stopPropagation();
+      window.dispatchEvent(new Event("blur"));
+      wheel.focus();
+    }
+  }, true);
 
   // Does something with the wheel, whose button has another label meanwhile.
   async function turn(label, act) {

@@ -1,9 +1,16 @@
 // A terminal at a desk: what is typed goes there as bytes, what it writes is drawn as text.
-import { fill, h } from "./dom.js";
+import { LEAVE, fill, h, isLeaving } from "./dom.js";
 import { may, socket, to } from "./api.js";
 import { Screen } from "./vt.js";
 
 const KEPT = 2000;
+const FRAME = 16;
+const BUDGET = 12;
+const PIECE = 512;
+const MOST_WAITING = 4 << 20;
+const MOST_REPLIES = 64;
+const MOST_UNSENT = 4096;
+const SKIPPED = new TextEncoder().encode("\r\n[Output was skipped: it came faster than it can be shown.]\r\n");
 const FULL = 4429;
 const KEYS = {
   Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", Delete: "\x1b[3~", Insert: "\x1b[2~", PageUp: "\x1b[5~",
@@ -42,18 +49,30 @@ export function terminal(panel, desk) {
   const past = h("div");
   const now = h("div");
   const input = h("textarea", {
-    class: "keys", "aria-label": "Terminal input. Press Shift+Escape to leave it.", autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: "1",
+    class: "keys", "aria-label": `Terminal input. Press ${LEAVE} to leave it.`, "aria-keyshortcuts": "Control+Alt+G", autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: "1",
   });
   const probe = h("span", { class: "probe", "aria-hidden": "true" }, "MMMMMMMMMM");
   const view = h("div", { class: "terminal", role: "log", "aria-label": "Terminal", "aria-live": "off" }, probe, past, now, input);
-  fill(panel, h("p", { class: "row" }, state, h("span", { class: "hint" }, "Shift+Escape leaves the terminal.")), view);
+  fill(panel, h("p", { class: "row" }, state, h("span", { class: "hint" }, `${LEAVE} leaves the terminal.`)), view);
   const lines = new WeakMap();
   const encoder = new TextEncoder();
   const [rows, columns] = measure();
   const link = socket(`/desks/${to(desk)}/terminal?rows=${rows}&columns=${columns}`);
   const send = (text) => text && link.readyState === WebSocket.OPEN && link.send(encoder.encode(text));
-  const screen = new Screen(rows, columns, { reply: send, scrolled: keepLine });
-  let drawing = 0;
+  const screen = new Screen(rows, columns, { reply: answer, scrolled: keepLine });
+  let scrolled = []; // lines that left the screen and are not drawn yet
+  let waiting = []; // bytes that are not written to the screen yet
+  let bytes = 0;
+  let replies = 0;
+  let working = 0;
+
+  // A program that asks without end, and reads no reply, gets no more of them.
+  function answer(text) {
+    replies += 1;
+    if (replies <= MOST_REPLIES && link.bufferedAmount < MOST_UNSENT) {
+      send(text);
+    }
+  }
 
   function measure() {
     const { width, height } = probe.getBoundingClientRect();
@@ -63,10 +82,44 @@ export function terminal(panel, desk) {
   }
 
   function keepLine(line) {
-    past.append(drawn(line));
-    while (past.children.length > KEPT) {
+    scrolled.push(line);
+    if (scrolled.length > 2 * KEPT) {
+      scrolled = scrolled.slice(-KEPT);
+    }
+  }
+
+  function drawPast() {
+    const shown = scrolled.slice(-KEPT);
+    scrolled = [];
+    for (let over = past.childElementCount + shown.length - KEPT; over > 0; over -= 1) {
       past.firstChild.remove();
     }
+    past.append(...shown.map((line) => drawn(line)));
+  }
+
+  // Writes what came to the screen, and draws it: for a moment at a time, so that the page still answers.
+  function work() {
+    const end = performance.now() + BUDGET;
+    working = replies = 0;
+    while (waiting.length && performance.now() < end) {
+      const [first] = waiting;
+      screen.write(first.subarray(0, PIECE));
+      bytes -= Math.min(PIECE, first.length);
+      first.length > PIECE ? (waiting[0] = first.subarray(PIECE)) : waiting.shift();
+    }
+    draw();
+    waiting.length && later();
+  }
+
+  function take(data) {
+    waiting.push(data);
+    bytes += data.length;
+    if (bytes > MOST_WAITING) {
+      screen.pending = "";
+      waiting = [SKIPPED, data.subarray(-MOST_WAITING / 2)];
+      bytes = waiting[0].length + waiting[1].length;
+    }
+    later();
   }
 
   function drawn(line, cursor = -1) {
@@ -85,8 +138,8 @@ export function terminal(panel, desk) {
   }
 
   function draw() {
-    drawing = 0;
     const below = view.scrollHeight - view.scrollTop - view.clientHeight < 40;
+    drawPast();
     screen.grid.forEach((line, at) => {
       const cursor = screen.modes.cursor && at === screen.row ? screen.column : -1;
       const key = `${cursor}|${line.map((each) => each.look + each.text).join("")}`;
@@ -105,7 +158,7 @@ export function terminal(panel, desk) {
     }
   }
 
-  const later = () => (drawing ||= requestAnimationFrame(draw));
+  const later = () => (working ||= setTimeout(work, FRAME)); // a hidden page draws no frames, but reads on
   const tell = (text) => {
     state.textContent = text;
     state.dataset.is = text;
@@ -116,8 +169,7 @@ export function terminal(panel, desk) {
   };
   link.onmessage = ({ data }) => {
     if (data instanceof ArrayBuffer) {
-      screen.write(new Uint8Array(data));
-      later();
+      take(new Uint8Array(data));
     }
   };
   link.onclose = ({ code, reason }) => {
@@ -128,8 +180,8 @@ export function terminal(panel, desk) {
   };
   view.addEventListener("click", () => String(getSelection()) || input.focus({ preventScroll: true }));
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && event.shiftKey) {
-      input.blur();
+    if (isLeaving(event) || (event.key === "Escape" && event.shiftKey)) {
+      event.preventDefault();
       panel.focus();
       return;
     }
@@ -166,6 +218,8 @@ export function terminal(panel, desk) {
   watched.observe(view);
   return () => {
     watched.disconnect();
+    clearTimeout(working);
+    link.onmessage = null;
     link.close();
   };
 }

@@ -21,6 +21,7 @@ export class Screen {
 
   reset() {
     this.style = plain();
+    this.known = null;
     this.grid = Array.from({ length: this.rows }, () => this.line());
     this.other = null;
     this.row = this.column = 0;
@@ -38,6 +39,10 @@ export class Screen {
   }
 
   get look() {
+    return (this.known ??= this.describe());
+  }
+
+  describe() {
     const { fg, bg, bold, faint, under, inverse } = this.style;
     const [ink, ground] = inverse ? [bg < 0 ? "i" : bg, fg < 0 ? "i" : fg] : [fg, bg];
     return [ink !== -1 && `f${ink}`, ground !== -1 && `b${ground}`, bold && "bold", faint && "faint", under && "under"]
@@ -45,22 +50,24 @@ export class Screen {
   }
 
   resize(rows, columns) {
-    const fit = (grid) => {
+    // Lines below the cursor go first, then those at the top: of the primary screen they are scrolled away, not lost.
+    const fit = (grid, cursor, primary) => {
       const shaped = grid.map((line) => Array.from({ length: columns }, (_, at) => line[at] || BLANK));
-      while (shaped.length > rows && this.row < shaped.length - 1) {
+      while (shaped.length > rows && cursor.row < shaped.length - 1) {
         shaped.pop();
       }
       while (shaped.length > rows) {
-        shaped.shift();
-        this.row -= 1;
+        const gone = shaped.shift();
+        primary && this.scrolled(gone);
+        cursor.row -= 1;
       }
       while (shaped.length < rows) {
         shaped.push(Array.from({ length: columns }, () => BLANK));
       }
       return shaped;
     };
-    this.grid = fit(this.grid);
-    this.other = this.other && fit(this.other);
+    this.grid = fit(this.grid, this, !this.other);
+    this.other = this.other && fit(this.other, this.saved, true);
     Object.assign(this, { rows, columns, top: 0, bottom: rows - 1 });
     this.row = Math.max(0, Math.min(this.row, rows - 1));
     this.column = Math.min(this.column, columns - 1);
@@ -92,10 +99,11 @@ export class Screen {
       this.control(code);
       return;
     }
-    if (/\p{M}/u.test(character)) {
+    const ascii = code < 127;
+    if (!ascii && /\p{M}/u.test(character)) {
       return;
     }
-    const width = WIDE.test(character) ? 2 : 1;
+    const width = !ascii && WIDE.test(character) ? 2 : 1;
     if (this.wrapping || this.column + width > this.columns) {
       if (this.modes.wrap) {
         this.column = 0;
@@ -103,7 +111,7 @@ export class Screen {
       }
       this.wrapping = false;
     }
-    const text = SEEN.test(character) ? "\ufffd" : (this.drawing && LINES[character]) || character;
+    const text = !ascii && SEEN.test(character) ? "\ufffd" : (this.drawing && LINES[character]) || character;
     const line = this.grid[this.row];
     line[this.column] = { text, look: this.look };
     if (width === 2 && this.column + 1 < this.columns) {
@@ -200,6 +208,7 @@ export class Screen {
   restore() {
     this.move(this.saved.row, this.saved.column);
     this.style = { ...this.saved.style };
+    this.known = null;
   }
 
   move(row, column) {
@@ -314,6 +323,7 @@ export class Screen {
 
   paint(numbers) {
     const s = this.style;
+    this.known = null;
     for (let at = 0; at < numbers.length; at += 1) {
       const n = numbers[at];
       if (n === 0) {
