@@ -142,7 +142,7 @@ def test_a_dialog_and_a_refusal_have_contrast(seen: Seen, server: Served) -> Non
     for box in page.get_by_role("checkbox").all():
         box.uncheck()
     page.get_by_role("button", name="Create key").click()
-    expect(page.get_by_role("status")).not_to_be_empty()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("powers")
     assert page.evaluate(FAINT) == []
     page.get_by_role("button", name="Close").click()
 

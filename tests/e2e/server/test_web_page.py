@@ -67,7 +67,7 @@ def test_a_wrong_key_is_refused_with_an_explanation(server: Served, browser: Bro
         seen.page.goto(server.url)
         seen.page.get_by_label("Key").fill("e2b_" + "0" * 40)
         seen.page.get_by_role("button", name="Sign in").click()
-        expect(seen.page.get_by_role("alert")).to_contain_text("not known")
+        expect(seen.page.get_by_role("alert")).to_contain_text("unknown key")
         expect(seen.page.get_by_role("navigation", name="Main")).to_be_hidden()
 
 
@@ -98,8 +98,8 @@ def test_localhost_leads_to_the_name_people_sign_in_at(server: Served) -> None:
 def test_the_page_is_small(server: Served) -> None:
     folder = Path(__file__).parents[3] / "src/hotdesk/api/web/static"
     # no framework and no build step: it loads at once. It grew beyond 80 kB when the timeline began to describe
-    # every act, and plans were written out in sentences.
-    assert sum(file.stat().st_size for file in folder.glob("*.js")) < 120_000
+    # every act, and plans were written out in sentences; beyond 120 kB when it survived lost streams and sessions.
+    assert sum(file.stat().st_size for file in folder.glob("*.js")) < 140_000
 
 
 @pytest.mark.parametrize("name", ["static/app.js", "%2e%2e/page.py", "..%2fpage.py", "nothing.js", ""])

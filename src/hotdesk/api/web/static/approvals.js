@@ -1,12 +1,16 @@
 // Everything that waits for a person, the most urgent first.
-import { empty, fill, h } from "./dom.js";
-import { list } from "./api.js";
+import { cut, empty, fill, h } from "./dom.js";
+import { list, newest } from "./api.js";
 import { card } from "./card.js";
 
 export default async function view(here) {
   const place = h("div", { class: "cards" });
-  fill(here.main, h("div", { class: "top" }, h("h1", null, "Approvals")), place);
-  const load = async () => show(place, await list("/approvals"), load);
+  const rest = h("div");
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Approvals")), place, rest);
+  const load = newest(() => list("/approvals"), (found) => {
+    show(place, found, load);
+    fill(rest, cut(found));
+  });
   here.live(load);
   await load();
 }

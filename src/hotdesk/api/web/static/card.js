@@ -7,6 +7,9 @@ const KINDS = {
   pilot: "Pilot", cohort: "Request from many items", review: "Review",
 };
 
+const SECOND = 1000;
+const AGAIN = 5000;
+
 export function card(asked, settled = () => {}) {
   const told = asked.card || {};
   const decide = async (answer, more = {}) => {
@@ -18,7 +21,7 @@ export function card(asked, settled = () => {}) {
   const words = told.words || told.reason;
   const acts = h("div", { class: "acts" });
   const made = h("article", { class: "card", "aria-labelledby": title.id, "data-kind": asked.kind, "data-id": asked.id }, [
-    h("header", null, h("span", { class: "kind" }, KINDS[asked.kind] || asked.kind), title, left(asked)),
+    h("header", null, h("span", { class: "kind" }, KINDS[asked.kind] || asked.kind), title, left(asked, settled)),
     asked.job && h("p", { class: "quiet job" }, "Job ", h("a", { href: `#/jobs/${to(asked.job)}` }, asked.task || asked.job),
       asked.by && `, requested by ${asked.by}`),
     !asked.job && asked.desk && h("p", { class: "quiet" }, "Desk ", h("a", { href: `#/desks/${to(asked.desk)}` }, asked.desk)),
@@ -52,9 +55,29 @@ const plan = (kind, told) => [
   h("details", null, h("summary", null, "The exact plan"), block(told.lines.join("\n"), { class: "lines", "aria-label": "The exact plan" })),
 ];
 
-function left(asked) {
+// How long there is to decide; afterwards what waits is read again.
+function left(asked, settled) {
   const until = date(asked.until);
-  return until && h("span", { class: "quiet" }, `${span(until - Date.now())} left`);
+  if (!until) {
+    return null;
+  }
+  const shown = h("span", { class: "quiet" });
+  let placed = false;
+  let next = until.getTime();
+  const tick = () => {
+    const now = Date.now();
+    shown.textContent = now < until ? `${span(until - now)} left` : "expired";
+    placed ||= shown.isConnected;
+    if (placed && !shown.isConnected) {
+      clearInterval(timer);
+    } else if (now >= next) {
+      next = now + AGAIN;
+      Promise.resolve(settled()).catch(() => {});
+    }
+  };
+  const timer = setInterval(tick, SECOND);
+  tick();
+  return shown;
 }
 
 function choices(asked, decide, acts) {
@@ -71,17 +94,31 @@ function choices(asked, decide, acts) {
   ].filter(Boolean);
 }
 
+const before = new WeakMap();
+
+// Shows a form in the place of the buttons, until `back` shows these again, with what was typed.
+function instead(acts, form) {
+  before.set(form, [...acts.children]);
+  acts.replaceChildren(form);
+}
+
+const back = (acts) => button("Back", () => {
+  acts.replaceChildren(...before.get(acts.firstElementChild));
+  acts.querySelector("textarea, input, button").focus();
+}, { class: "plain" });
+
 const refusal = (decide, acts) =>
   button("Refuse", () => {
     const words = h("input", { type: "text", maxlength: "1000" });
-    acts.replaceChildren(form("wide", () => decide("refuse", words.value ? { words: words.value } : {}), field("Reason (passed on to the worker)", words), h("button", { class: "danger" }, "Refuse")));
+    instead(acts, form("wide", () => decide("refuse", words.value ? { words: words.value } : {}), field("Reason (passed on to the worker)", words),
+      h("div", { class: "row" }, h("button", { class: "danger" }, "Refuse"), back(acts))));
     words.focus();
   });
 
 function edit(asked, decide, acts) {
   const text = h("textarea", { rows: "18", spellcheck: "false", class: "code" });
   text.value = asked.plan_text;
-  acts.replaceChildren(form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step may use only the hosts and secrets that it lists."),
-  h("div", { class: "row" }, h("button", { class: "primary" }, "Approve as edited"), refusal(decide, acts))));
+  instead(acts, form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step may use only the hosts and secrets that it lists."),
+  h("div", { class: "row" }, h("button", { class: "primary" }, "Approve as edited"), refusal(decide, acts), back(acts))));
   text.focus();
 }

@@ -1,6 +1,6 @@
 // Desks that are open now, and one of them.
-import { button, chip, confirm, empty, facts, fill, form, h, keep, moment, say, size, tabs } from "./dom.js";
-import { find, get, list, may, post, remove, to } from "./api.js";
+import { button, chip, confirm, cut, empty, facts, fill, form, h, keep, moment, say, size, tabs } from "./dom.js";
+import { find, get, list, may, newest, post, remove, to } from "./api.js";
 import { desktop } from "./desktop.js";
 import { terminal } from "./terminal.js";
 import { files } from "./files.js";
@@ -18,8 +18,9 @@ async function all(here) {
   };
   const order = form("row", open, h("label", { for: "image" }, "Image"), image, h("button", { class: "primary" }, "Open a desk"));
   fill(here.main, h("div", { class: "top" }, h("h1", null, "Desks"), may("desks") && order), place);
-  const load = async () => keep(place, await Promise.all([list("/desks"), may("jobs") ? list("/jobs") : []]), ([found, jobs]) => (found.length ? rows(found, jobs)
-    : empty("No desks are open", "A desk is a disposable computer. Open one above, or start a job, which opens its own.")));
+  const read = () => Promise.all([list("/desks"), may("jobs") ? list("/jobs") : []]);
+  const load = newest(read, (told) => keep(place, told, ([found, jobs]) => (found.length ? [rows(found, jobs), cut(found)]
+    : empty("No desks are open", "A desk is a disposable computer. Open one above, or start a job, which opens its own."))));
   here.live(load);
   const timer = setInterval(() => load().catch(() => {}), 5000);
   here.onEnd(() => clearInterval(timer));
@@ -42,6 +43,9 @@ const wall = (desk) => `${desk.wall} (${[desk.wall_version, desk.platform, KERNE
 async function one(here) {
   const [id, chosen = "screen"] = here.rest;
   const desk = await find(`/desks/${to(id)}`, `desk ${id}`);
+  if (here.gone()) {
+    return;
+  }
   here.title(`Desk ${id}`);
   const usage = h("div");
   const body = h("div");

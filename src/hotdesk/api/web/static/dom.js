@@ -46,13 +46,48 @@ export function block(text, attributes = {}) {
 
 export const fill = (place, ...inside) => place.replaceChildren(...inside.flat(9).filter(Boolean).map(asNode));
 
-// Draws again only where what is shown changed, so that focus, selection and scrolling stay.
+// Draws again only where what is shown changed; the focus, scrolling and what was folded out stay.
 export function keep(place, value, draw) {
   const key = JSON.stringify(value);
   if (place.dataset.shown !== key) {
     place.dataset.shown = key;
+    const restore = remember(place);
     fill(place, draw(value));
+    restore();
   }
+}
+
+const CONTROLS = "a, button, input, select, textarea, summary, [tabindex]";
+const STAYING = { details: "open", ".scroll": "scrollTop" };
+
+// What an element is known by after it was drawn anew: its name, its row's, and which one of these it is.
+function named(place, selector) {
+  const times = new Map();
+  return [...place.querySelectorAll(selector)].map((each) => {
+    const row = each.closest("li, tr")?.querySelector(".name, code")?.textContent ?? "";
+    const folds = each.closest("summary") ?? each.querySelector(":scope > summary");
+    const own = each.getAttribute("href") || each.getAttribute("aria-label") || (folds ? folds.textContent.replace(/\d+/g, "") : each.textContent);
+    const name = [each.localName, row, own].join("|");
+    times.set(name, (times.get(name) || 0) + 1);
+    return [`${name}|${times.get(name)}`, each];
+  });
+}
+
+function remember(place) {
+  const was = document.activeElement;
+  const inside = place !== was && place.contains(was);
+  const [focused] = (inside && named(place, CONTROLS).find(([, each]) => each === was)) || [];
+  const kept = Object.entries(STAYING).map(([selector, what]) =>
+    [selector, what, new Map(named(place, selector).map(([name, each]) => [name, each[what]]))]);
+  return () => {
+    for (const [selector, what, values] of kept) {
+      named(place, selector).forEach(([name, each]) => values.has(name) && (each[what] = values.get(name)));
+    }
+    if (inside) {
+      const now = focused && named(place, CONTROLS).find(([name]) => name === focused)?.[1];
+      (now || document.getElementById("main")).focus({ preventScroll: true });
+    }
+  };
 }
 
 export function button(label, act, attributes = {}) {
@@ -87,14 +122,22 @@ export function form(name, act, ...inside) {
 }
 
 let reading = 0;
+let said = null;
 
+// Tells the outcome of an act: inside an open dialog, because what is behind it can be neither seen nor heard.
 export function say(text, bad = false) {
-  const place = document.getElementById("said");
+  const place = [...document.querySelectorAll("dialog[open] > .told")].at(-1) ?? document.getElementById("said");
+  said?.replaceChildren();
+  said = place;
   place.textContent = clean(text);
   place.dataset.is = bad ? "bad" : "good";
   clearTimeout(reading);
   reading = setTimeout(() => (place.textContent = ""), bad ? 12000 : 5000);
 }
+
+// The keys that lead out of a screen or terminal, which get all others; no browser uses them.
+export const LEAVE = "Ctrl+Alt+G";
+export const isLeaving = (event) => event.ctrlKey && event.altKey && !event.getModifierState("AltGraph") && event.code === "KeyG";
 
 let numbers = 0;
 
@@ -115,6 +158,9 @@ export const facts = (pairs) =>
   ]));
 
 export const chip = (state) => h("span", { class: "chip", "data-is": state }, state || "unknown");
+
+// Says so where a list is longer than what is shown of it.
+export const cut = (found) => found.cut && h("p", { class: "quiet" }, `Only the first ${count(found.length || 1000)} are shown.`);
 
 export const empty = (title, ...inside) => h("div", { class: "empty" }, h("h2", null, title), h("p", null, inside));
 
@@ -138,6 +184,7 @@ export function dialog(title, inside, wide = false) {
     h("header", null, h("h2", { id }, title), h("button", {
       type: "button", class: "plain", "aria-label": "Close", onclick: () => shown.close(),
     }, "✕")),
+    h("p", { class: "told", role: "alert" }),
     inside,
   ]);
   shown.addEventListener("close", () => shown.remove());

@@ -1,13 +1,13 @@
 // What outlives desks: files under names, with their certificates.
-import { busy, button, chip, confirm, empty, field, fill, h, keep, moment, say, size } from "./dom.js";
-import { list, path, put, remove, to } from "./api.js";
+import { busy, button, chip, confirm, cut, empty, field, fill, h, keep, moment, say, size } from "./dom.js";
+import { list, newest, path, put, remove, to } from "./api.js";
 import { certificate, named } from "./job.js";
 import { preview, save } from "./preview.js";
 
 export default async function view(here) {
   const place = h("div");
   const upload = h("input", { type: "file", multiple: true });
-  const load = async () => keep(place, await list("/drive"), (found) => draw(found, load));
+  const load = newest(() => list("/drive"), (told) => keep(place, told, (found) => draw(found, load)));
   upload.addEventListener("change", () => busy(upload, async () => {
     try {
       for (const each of upload.files) {
@@ -28,7 +28,7 @@ function draw(found, load) {
   if (!found.length) {
     return empty("The drive is empty", "Files that jobs deliver are stored here after their checks. You can also upload a file.");
   }
-  return h("ul", { class: "rows files" }, found.map((each) => {
+  return [cut(found), h("ul", { class: "rows files" }, found.map((each) => {
     const { name } = each;
     return h("li", null, h("div", { class: "item" }, [
       chip(each.certificate ? "verified" : each.checks.length ? "checked" : "unchecked"),
@@ -50,5 +50,5 @@ function draw(found, load) {
         }, { class: "plain" }),
       ]),
     ]));
-  }));
+  }))];
 }

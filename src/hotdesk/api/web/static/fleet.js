@@ -1,6 +1,6 @@
 // Everything that runs, what it costs, what stands out, and one button that ends it all.
-import { button, chip, confirm, count, fill, h, keep, money, say } from "./dom.js";
-import { get, list, may, post, to } from "./api.js";
+import { button, chip, confirm, count, cut, fill, h, keep, money, say } from "./dom.js";
+import { get, list, may, newest, post, to } from "./api.js";
 import { rows as jobRows } from "./jobs.js";
 import { rows as deskRows } from "./desks.js";
 
@@ -14,17 +14,16 @@ export default async function view(here) {
     }
   };
   fill(here.main, h("div", { class: "top" }, h("h1", null, "Fleet"), may("admin") && button("Stop everything", stop, { class: "danger" })), place);
-  const load = async () => {
-    const [fleet, jobs, desks] = await Promise.all([get("/fleet"), list("/jobs"), may("desks") ? list("/desks") : []]);
-    keep(place, { fleet, jobs: jobs.filter((each) => ["running", "waiting"].includes(each.state)), desks }, draw);
-  };
+  const read = () => Promise.all([get("/fleet"), list("/jobs"), may("desks") ? list("/desks") : []]);
+  const load = newest(read, ([fleet, jobs, desks]) =>
+    keep(place, { fleet, jobs: jobs.filter((each) => ["running", "waiting"].includes(each.state)), desks, cut: jobs.cut || desks.cut }, draw));
   here.live(load);
   const timer = setInterval(() => load().catch(() => {}), 5000);
   here.onEnd(() => clearInterval(timer));
   await load();
 }
 
-function draw({ fleet, jobs, desks }) {
+function draw({ fleet, jobs, desks, ...more }) {
   const part = (title, found, rows, none) => h("section", { "aria-label": title }, h("h2", null, title), found.length ? rows(found) : h("p", { class: "quiet" }, none));
   const tiles = [
     ["Running jobs", jobs.filter((each) => each.state === "running").length],
@@ -40,5 +39,6 @@ function draw({ fleet, jobs, desks }) {
         h("span", { class: "chip", "data-is": "look" }, "unusual"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, jobs.find((one) => one.id === each.job)?.task ?? (each.job || each.desk))))))),
     part("Jobs now", jobs, jobRows, ["No job is running or waiting. ", h("a", { href: "#/new" }, "Start one"), "."]),
     part("Desks now", desks, (found) => deskRows(found, jobs), ["No desk is open. ", h("a", { href: "#/desks" }, "Open one"), "."]),
+    cut(more),
   ];
 }

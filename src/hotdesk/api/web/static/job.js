@@ -1,6 +1,6 @@
 // One job: what waits, its plan, what happened, its desk, what left through the door, what it delivered.
 import { busy, button, chip, clean, confirm, count, empty, facts, field, fill, h, keep, moment, money, say, size, span, tabs, date } from "./dom.js";
-import { find, get, list, may, path, post, remove, to } from "./api.js";
+import { find, get, list, may, newest, path, post, remove, to } from "./api.js";
 import { show as showCards } from "./approvals.js";
 import { last, preview, save } from "./preview.js";
 import { timeline } from "./timeline.js";
@@ -22,8 +22,8 @@ export default async function view(here) {
   let job = null;
   let changed = null;
   let shown = null;
-  const load = async () => {
-    const [told, open] = await Promise.all([find(`/jobs/${to(id)}`, `job ${id}`), may("approve") ? list("/approvals") : []]);
+  const read = () => Promise.all([find(`/jobs/${to(id)}`, `job ${id}`), may("approve") ? list("/approvals") : []]);
+  const load = newest(read, ([told, open]) => {
     if (here.gone()) {
       return;
     }
@@ -35,10 +35,13 @@ export default async function view(here) {
       build(); // its items were listed meanwhile
     }
     changed?.(job);
-  };
+  });
   here.live(load);
   here.poll(() => job?.live, load);
   await load();
+  if (here.gone()) {
+    return;
+  }
   const follow = (show, end) => {
     changed = show;
     show(job);
@@ -66,7 +69,7 @@ export default async function view(here) {
   };
   const items = (panel) => {
     const made = swarm(panel, id, load);
-    return follow(made.change);
+    return follow(made.change, made.end);
   };
   const build = () => {
     const ofSwarm = Boolean(job.items);
@@ -213,15 +216,22 @@ const beingChecked = () => empty("The result is being checked", "A second, clean
 
 const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", OVER.has(job.state) ? "A desk exists only while its job runs. The timeline shows what happened in it." : "The job opens a desk when it starts working. The timeline shows what the job does now.");
 
+const REQUESTS = 200;
+
 function door(panel, id, here) {
   const place = h("div");
-  fill(panel, h("p", { class: "hint" }, "Every network request of the job's desks. The door, a proxy, is a desk's only way to the network."), place);
-  const load = async () => {
-    const found = await list(`/jobs/${to(id)}/door`);
+  let most = REQUESTS;
+  const older = button("Show older requests", () => {
+    most += REQUESTS;
+    return load();
+  }, { class: "plain", hidden: true });
+  fill(panel, h("p", { class: "hint" }, "Every network request of the job's desks, the newest first. The door, a proxy, is a desk's only way to the network."), place, older);
+  const load = newest(() => list(`/jobs/${to(id)}/door?newest=true`, most), (found) => {
     keep(place, found, (rows) => doorTable(rows, id, load));
-  };
+    older.hidden = !found.cut;
+  });
   load().catch((error) => say(error.message, true));
-  here.live(load);
+  return here.live(load);
 }
 
 function doorTable(rows, id, load) {

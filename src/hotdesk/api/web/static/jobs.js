@@ -1,6 +1,6 @@
 // Every job, and how it stands; one job is in job.js.
-import { chip, empty, fill, h, keep, moment, money } from "./dom.js";
-import { list, may } from "./api.js";
+import { chip, cut, empty, fill, h, keep, moment, money } from "./dom.js";
+import { list, may, newest } from "./api.js";
 import job from "./job.js";
 
 const OPEN = new Set(["running", "waiting", "paused", "killed", "starting"]);
@@ -13,10 +13,10 @@ export default async function view(here) {
   fill(here.main, h("div", { class: "top" }, h("h1", null, "Jobs"),
     may("jobs") && h("a", { class: "button primary", href: "#/new" }, "New job")), lists);
   let found = [];
-  const load = async () => {
-    found = (await list("/jobs")).sort((a, b) => (b.begun || 0) - (a.begun || 0));
+  const load = newest(() => list("/jobs"), (told) => {
+    found = told.sort((a, b) => (b.begun || 0) - (a.begun || 0));
     keep(lists, found, draw);
-  };
+  });
   here.live(load);
   here.poll(() => found.some((each) => each.live), load);
   await load();
@@ -30,7 +30,7 @@ function draw(found) {
   }
   const now = found.filter((each) => OPEN.has(each.state));
   const past = found.filter((each) => !OPEN.has(each.state));
-  return [now.length && section("Active", now), past.length && section("Finished", past)];
+  return [now.length && section("Active", now), past.length && section("Finished", past), cut(found)];
 }
 
 const section = (title, found) => h("section", { "aria-label": title }, h("h2", null, title), rows(found));

@@ -1,5 +1,5 @@
 // Keys by which people and programs are let in.
-import { button, chip, confirm, dialog, empty, field, fill, form, h, keep, moment, say } from "./dom.js";
+import { button, chip, confirm, cut, dialog, empty, field, fill, form, h, keep, moment, say } from "./dom.js";
 import { list, post, remove, to } from "./api.js";
 
 const POWERS = {
@@ -20,7 +20,7 @@ function draw(found, load) {
   if (!found.length) {
     return empty("No keys yet", "A key lets one person or program use this server. Choose New key to create one.");
   }
-  return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
+  return [cut(found), h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.revoked ? "revoked" : each.expires && each.expires * 1000 < Date.now() ? "expired" : "valid"),
     h("span", { class: "name" }, each.name, " ", h("code", { class: "quiet" }, each.id)),
     h("span", { class: "quiet" }, each.powers.join(", ")),
@@ -31,7 +31,7 @@ function draw(found, load) {
         await load();
       }
     }, { class: "plain" })),
-  ]))));
+  ]))))];
 }
 
 function make(load) {

@@ -56,11 +56,13 @@ function control(each) {
     made.value = each.default ?? "";
     return made;
   }
-  return h("input", { type: each.kind === "number" ? "number" : "text", value: each.default ?? "", ...common });
+  const number = each.kind === "number";
+  return h("input", { type: number ? "number" : "text", step: number ? "any" : null, value: each.default ?? "", ...common });
 }
 
+// What the job is given; nothing for a number that was left empty, so that its default holds.
 function valueOf(each, made) {
-  return each.kind === "boolean" ? made.checked : made.type === "number" ? Number(made.value) : made.value;
+  return each.kind === "boolean" ? made.checked : made.type !== "number" ? made.value : made.value === "" ? undefined : Number(made.value);
 }
 
 function words(models) {
@@ -159,7 +161,7 @@ function choices(model = null, many = false) {
     ["plan", "Ask me before it starts"], ["risky", "Ask me when something is at stake"],
     ["every", "Ask me before every step"], ["auto", "Do not ask"],
   ].map(([value, title]) => h("option", { value }, title)));
-  const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "the server's limit" });
+  const dollars = h("input", { type: "number", min: "0", step: "any", placeholder: "the server's limit" });
   const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "the brief's limit" });
   const pilot = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const review = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });

@@ -13,27 +13,43 @@ export function swarm(panel, id, load) {
   const drawn = map(id);
   const more = adding(id, load);
   fill(panel, top, h("section", { "aria-label": "Items" }, h("h2", null, "Items"), drawn.node), groups, more);
-  let shown = null;
-  const again = async (job) => {
+  let now = null, busy = false, again = false, over = false;
+  const read = async (job) => {
     const progress = await get(`/jobs/${to(id)}/swarm`).catch((error) => {
       if (error.status !== 404) {
         throw error;
       }
       return null;
     });
+    if (over) {
+      return;
+    }
     if (!progress) {
       return void fill(top, empty("The items are being listed", "The map of all items appears here when the swarm starts."));
     }
     keep(top, [progress, job.state, job.live], () => head(progress, job, load));
     more.hidden = !may("jobs") || !(job.live || ["done", "paused"].includes(job.state));
     keep(groups, progress.failures, (found) => failures(id, found));
-    await drawn.read(progress.items);
+    await drawn.read(progress.items, () => over);
   };
   // One reading at a time: events of a large swarm come faster than it is read.
-  const change = (job) => {
-    shown = (shown || Promise.resolve()).then(() => again(job)).catch((error) => say(error.message, true));
+  const change = async (job) => {
+    now = job;
+    again = true;
+    if (busy) {
+      return;
+    }
+    busy = true;
+    while (again && !over) {
+      again = false;
+      await read(now).catch((error) => over || say(error.message, true));
+    }
+    busy = false;
   };
-  return { change };
+  const end = () => {
+    over = true;
+  };
+  return { change, end };
 }
 
 function head(progress, job, load) {
@@ -142,14 +158,14 @@ function map(id) {
       made.setAttribute("aria-label", label(each.index, each.state, each.cause));
     }
   };
-  const read = async (total) => {
+  const read = async (total, over) => {
     grow(total);
     let page;
     do {
       page = await get(`/jobs/${to(id)}/items?after=${last}&limit=${PAGE}`);
       page.items.forEach(take);
       last = page.last;
-    } while (page.more);
+    } while (page.more && !over());
   };
   const legend = h("p", { class: "legend quiet" }, Object.entries(WORDS).map(([state, words]) =>
     h("span", null, h("i", { "data-is": state, "aria-hidden": "true" }), words)));

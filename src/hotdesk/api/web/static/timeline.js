@@ -1,10 +1,12 @@
 // What happened in a job, as its report tells it and while it happens. Words of workers and desks are set apart.
-import { block, button, chip, empty, facts, fill, h, moment, span } from "./dom.js";
-import { BASE, follow, get, to } from "./api.js";
+import { block, button, chip, clean, count, empty, facts, fill, h, moment, span } from "./dom.js";
+import { BASE, get, to } from "./api.js";
 import { preview } from "./preview.js";
+import { follow } from "./stream.js";
 
 const MOST_EVENTS = 2000;
 const MOST_ACTS = 30;
+const MOST_DRAWN = 500;
 const QUIET = 500;
 const TONES = { good: "good", bad: "bad", wait: "ask" };
 
@@ -13,6 +15,9 @@ export function timeline(panel, job) {
   const events = h("ol", { class: "timeline events", "aria-label": "Events" });
   const raw = h("section", { hidden: true, "aria-label": "Every event" }, h("h2", null, "All events in the journal"), events);
   const none = empty("Nothing happened yet", "Steps and acts appear here as they happen.");
+  const why = h("span");
+  const unread = h("div", { class: "banner row", role: "alert", hidden: true },
+    h("p", null, h("strong", null, "The timeline could not be read. "), why), button("Try again", () => load()));
   const all = h("input", { type: "checkbox", id: "all" });
   const rows = [];
   const known = new Map();
@@ -23,7 +28,8 @@ export function timeline(panel, job) {
     story.classList.toggle("all", all.checked);
     fill(events, all.checked ? rows.map(event) : []);
   });
-  fill(panel, h("p", { class: "row" }, all, h("label", { for: "all" }, "Show everything")), none, story, raw);
+  fill(panel, h("p", { class: "row" }, all, h("label", { for: "all" }, "Show everything")), unread, none, story, raw);
+  none.hidden = true;
 
   function place(number, made) {
     let after = story.lastElementChild;
@@ -35,9 +41,7 @@ export function timeline(panel, job) {
   }
 
   function take(told) {
-    if (told.moments.length || told.steps.length) {
-      none.remove();
-    }
+    none.hidden = Boolean(known.size || told.moments.length || told.steps.length);
     for (const each of told.moments) {
       if (!known.has(each.number)) {
         known.set(each.number, true);
@@ -73,8 +77,10 @@ export function timeline(panel, job) {
           ({ last } = told);
           over || take(told);
         } while (told.more && !over);
-      } catch {
-        // it is read again when something happens
+        unread.hidden = true;
+      } catch (error) {
+        why.textContent = clean(error.message); // it is read again when something happens, or on request
+        unread.hidden = false;
       }
       await new Promise((done) => setTimeout(done, QUIET));
     }
@@ -92,7 +98,7 @@ export function timeline(panel, job) {
       events.firstChild?.remove();
     }
     load();
-  });
+  }, load);
   return () => {
     over = true;
     unfollow();
@@ -116,6 +122,8 @@ function attempt() {
   const more = button("", () => acts.classList.add("every"), { class: "link", hidden: true });
   const node = entry(0, "step", head, more, acts, foot);
   const known = new Map();
+  const drawn = []; // acts in the page; the first `folded` of them are shown on request, but failed ones always
+  let folded = 0, minor = 0, gone = 0;
   const show = (each) => {
     const outcome = each.outcome || (each.ended ? "interrupted" : "running");
     node.dataset.is = each.outcome === "failed" ? "bad" : each.outcome === "done" ? "good" : "step";
@@ -126,17 +134,42 @@ function attempt() {
     fill(foot, each.note && [h("p", { class: "wrong" }, "Why it failed"), block(each.note, { class: "lines" })],
       each.leaves && quoted("The worker's summary", each.leaves));
   };
+  const fold = (made) => {
+    made.folded = true;
+    made.line.classList.toggle("minor", !made.failed);
+    minor += made.failed ? 0 : 1;
+  };
+  const drop = () => {
+    const { number, line, failed } = drawn.shift();
+    known.delete(number);
+    line.remove();
+    minor -= failed ? 0 : 1;
+    gone = number;
+    folded -= 1;
+  };
   const act = (each, job) => {
-    const made = actLine(each, job);
-    known.has(each.act) ? known.get(each.act).replaceWith(made) : acts.append(made);
-    known.set(each.act, made);
-    const hidden = Math.max(0, acts.children.length - MOST_ACTS);
-    for (let at = 0; at < hidden; at += 1) {
-      acts.children[at].classList.toggle("minor", acts.children[at].dataset.is !== "failed");
+    if (each.act <= gone) {
+      return;
     }
-    const rest = acts.querySelectorAll(".minor").length;
-    more.hidden = !rest;
-    more.textContent = `Show earlier acts (${rest})`;
+    const line = actLine(each, job);
+    const made = known.get(each.act) || { number: each.act };
+    const again = made.line;
+    again ? again.replaceWith(line) : acts.append(line);
+    minor -= made.folded && !made.failed ? 1 : 0;
+    Object.assign(made, { line, failed: each.outcome === "failed" });
+    if (again) {
+      made.folded && fold(made);
+    } else {
+      known.set(each.act, made);
+      drawn.push(made);
+    }
+    drawn.length > MOST_DRAWN && drop();
+    while (folded < drawn.length - MOST_ACTS) {
+      fold(drawn[folded]);
+      folded += 1;
+    }
+    more.hidden = !minor;
+    more.textContent = `Show earlier acts (${count(minor)})${gone ? `; those up to act ${count(gone)} are only in the journal` : ""}`;
   };
   return { node, show, act };
 }
