@@ -134,6 +134,19 @@ def test_the_door_log_has_allowed_denied_and_approved_requests(api: httpx.Client
     }  # fmt: skip
 
 
+def test_the_door_log_is_read_from_either_end(api: httpx.Client, over: dict[str, Any]) -> None:
+    place = f"/jobs/{over['id']}/door"
+    whole = [each["id"] for each in api.get(place).raise_for_status().json()["items"]]
+    assert len(whole) > 3
+    found: list[int] = []
+    after: str | None = ""
+    while after is not None:
+        told = api.get(place, params={"newest": True, "limit": 2, "after": after}).raise_for_status().json()
+        found += [each["id"] for each in told["items"]]
+        after = told["next"]
+    assert found == whole[::-1]
+
+
 def test_frames_and_the_report_are_shown_and_contain_nothing_a_desk_wrote(
     api: httpx.Client, over: dict[str, Any]
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, WebSocket, expect
 
 from hotdesk.brief import parse_rule
 from hotdesk.brief.load import parse_job
@@ -93,6 +93,27 @@ def test_a_file_is_put_at_a_desk_and_removed(
     agree(page, "Remove")
     expect(row).to_have_count(0)
     assert api.get(f"/desks/{desk}/file", params={"path": sent.name}).status_code == 404
+    seen.require_peace()
+
+
+def test_a_terminal_survives_a_flood_and_a_keyboard_leaves_it(seen: Seen, server: Served, desk: str) -> None:
+    sent: list[WebSocket] = []
+    seen.page.on("websocket", lambda link: link.on("framesent", lambda _: sent.append(link)))
+    page = at(seen, server, f"desks/{desk}/terminal")
+    expect(page.locator(".panel .chip")).to_have_text("live")
+    log, keys = page.get_by_role("log", name="Terminal"), page.get_by_label("Terminal input")
+    keys.press_sequentially("yes | head -c 60000; echo end of the $((1 + 1))nd flood\n")
+    expect(log).to_contain_text("end of the 2nd flood", timeout=30_000)
+    assert log.evaluate("(view) => view.querySelectorAll('div > div > div').length") <= 2400
+    keys.press_sequentially("stty -echo; printf '\\033[6n%.0s' $(seq 20000); echo asked $((6 * 7)); exec sleep 60\n")
+    typed = len(sent)
+    expect(log).to_contain_text("asked 42", timeout=30_000)
+    page.wait_for_timeout(500)
+    assert 0 < len(sent) - typed < 5000
+    keys.press("Tab")
+    expect(keys).to_be_focused()
+    keys.press("Control+Alt+KeyG")
+    expect(page.get_by_role("tabpanel", name="Terminal")).to_be_focused()
     seen.require_peace()
 
 

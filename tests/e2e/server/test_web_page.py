@@ -261,6 +261,21 @@ def test_a_terminal_draws(seen: Seen, written: list[str], lines: list[str]) -> N
     assert seen.page.evaluate(TERMINAL, [3, 10, written])[0] == lines
 
 
+def test_rows_beside_a_full_screen_program_survive_a_smaller_and_a_larger_window(seen: Seen) -> None:
+    code = """async () => {
+      const { Screen } = await import("/web/vt.js");
+      const past = [];
+      const text = (line) => line.map((cell) => cell.text).join("").trimEnd();
+      const screen = new Screen(6, 10, { scrolled: (line) => past.push(text(line)) });
+      screen.write("1\\r\\n2\\r\\n3\\r\\n4\\r\\n$ \\x1b[?1049h\\x1b[2Hvim");
+      screen.resize(3, 10);
+      screen.resize(6, 10);
+      screen.write("\\x1b[?1049l!");
+      return [past, screen.grid.map(text)];
+    }"""
+    assert seen.page.evaluate(code) == [["1", "2"], ["3", "4", "$ !", "", "", ""]]
+
+
 def test_a_terminal_reports_its_cursor_and_type_and_nothing_else(seen: Seen) -> None:
     written = ["ab\x1b[6n\x1b[c\x1b]0;?\x07\x1bP+q544e\x1b\\\x1b[21t"]
     assert seen.page.evaluate(TERMINAL, [3, 10, written])[1] == ["\x1b[1;3R", "\x1b[?6c"]

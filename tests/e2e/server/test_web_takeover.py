@@ -122,8 +122,16 @@ def test_programs_of_a_persons_own_desk_run_during_a_takeover_and_get_the_input(
     wait_for(lambda: "term" in windows(api, desk).lower())
     page.keyboard.type("echo typed > typed.txt\n", delay=20)
     wait_for(lambda: api.get(f"/desks/{desk}/file", params={"path": "typed.txt"}).text == "typed\n")
-    expect(page.get_by_text("You have control.")).to_be_visible()
-    hand_back(page)
+    page.keyboard.press("Tab")  # every key goes to the desk, but one chord
+    expect(page.get_by_role("button", name="Hand back")).not_to_be_focused()
+    page.keyboard.press("Control+Alt+KeyG")
+    expect(page.get_by_role("button", name="Hand back")).to_be_focused()
+    canvas(page).focus()
+    page.keyboard.type("\n\necho again > again.txt\n", delay=20)  # no key stayed down at the desk
+    wait_for(lambda: api.get(f"/desks/{desk}/file", params={"path": "again.txt"}).text == "again\n")
+    page.keyboard.press("Control+Alt+KeyG")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("You have control.")).to_be_hidden(timeout=LONG)
     api.delete(f"/desks/{desk}")
     seen.require_peace()
 

@@ -6,6 +6,7 @@ import { Screen } from "./vt.js";
 const KEPT = 2000;
 const FRAME = 16;
 const BUDGET = 12;
+const DRAW = 100;
 const PIECE = 512;
 const MOST_WAITING = 4 << 20;
 const MOST_REPLIES = 64;
@@ -65,6 +66,7 @@ export function terminal(panel, desk) {
   let bytes = 0;
   let replies = 0;
   let working = 0;
+  let drew = 0;
 
   // A program that asks without end, and reads no reply, gets no more of them.
   function answer(text) {
@@ -107,7 +109,10 @@ export function terminal(panel, desk) {
       bytes -= Math.min(PIECE, first.length);
       first.length > PIECE ? (waiting[0] = first.subarray(PIECE)) : waiting.shift();
     }
-    draw();
+    if (!waiting.length || end - drew > DRAW) {
+      draw();
+      drew = performance.now();
+    }
     waiting.length && later();
   }
 
@@ -122,18 +127,33 @@ export function terminal(panel, desk) {
     later();
   }
 
+  // A line without the blanks at its end: text of a look after text of another.
   function drawn(line, cursor = -1) {
     const made = document.createElement("div");
-    let last = null;
-    line.forEach(({ text, look }, at) => {
-      const wanted = at === cursor ? `${look} cursor` : look;
-      if (!last || last.className !== wanted) {
-        last = document.createElement("span");
-        last.className = wanted;
-        made.append(last);
+    let end = line.length;
+    while (end > 1 && end - 1 !== cursor && line[end - 1].text === " " && !line[end - 1].look) {
+      end -= 1;
+    }
+    let run = "", worn = null;
+    const close = () => {
+      if (run) {
+        const span = document.createElement("span");
+        span.className = worn;
+        span.textContent = run;
+        made.append(span);
       }
-      last.textContent += text;
-    });
+      run = "";
+    };
+    for (let at = 0; at < end; at += 1) {
+      const { text, look } = line[at];
+      const wanted = at === cursor ? `${look} cursor` : look;
+      if (wanted !== worn) {
+        close();
+        worn = wanted;
+      }
+      run += text;
+    }
+    close();
     return made;
   }
 

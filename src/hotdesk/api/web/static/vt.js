@@ -35,7 +35,7 @@ export class Screen {
   }
 
   line() {
-    return Array.from({ length: this.columns }, () => BLANK);
+    return new Array(this.columns).fill(BLANK);
   }
 
   get look() {
@@ -62,7 +62,7 @@ export class Screen {
         cursor.row -= 1;
       }
       while (shaped.length < rows) {
-        shaped.push(Array.from({ length: columns }, () => BLANK));
+        shaped.push(new Array(columns).fill(BLANK));
       }
       return shaped;
     };
