@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,6 +103,8 @@ def test_a_terminal_survives_a_flood_and_a_keyboard_leaves_it(seen: Seen, server
     page = at(seen, server, f"desks/{desk}/terminal")
     expect(page.locator(".panel .chip")).to_have_text("live")
     log, keys = page.get_by_role("log", name="Terminal"), page.get_by_label("Terminal input")
+    keys.press_sequentially("stty size | sed 's/^/size: /'\n")
+    expect(log).to_contain_text(re.compile(r"size: [1-9]\d 1\d\d"))  # as large as it is shown, though opened by address
     keys.press_sequentially("yes | head -c 60000; echo end of the $((1 + 1))nd flood\n")
     expect(log).to_contain_text("end of the 2nd flood", timeout=30_000)
     assert log.evaluate("(view) => view.querySelectorAll('div > div > div').length") <= 2400

@@ -183,8 +183,10 @@ export function terminal(panel, desk) {
     state.textContent = text;
     state.dataset.is = text;
   };
+  const tellSize = () => link.readyState === WebSocket.OPEN && link.send(JSON.stringify({ rows: screen.rows, columns: screen.columns }));
   link.onopen = () => {
     tell("live");
+    tellSize(); // it may have been laid out since it was asked for
     input.focus({ preventScroll: true });
   };
   link.onmessage = ({ data }) => {
@@ -229,9 +231,7 @@ export function terminal(panel, desk) {
     const [down, across] = measure();
     if (down !== screen.rows || across !== screen.columns) {
       screen.resize(down, across);
-      if (link.readyState === WebSocket.OPEN) {
-        link.send(JSON.stringify({ rows: down, columns: across }));
-      }
+      tellSize();
       later();
     }
   });
