@@ -160,9 +160,13 @@ def test_places_that_were_left_ask_the_server_nothing_more(
 ) -> None:
     desk = api.post("/desks", json={}).raise_for_status().json()["id"]
     held, urls = list[Route](), list[str]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
     page = at(seen, server, f"jobs/{job}/door")
     page.get_by_text("No network requests").wait_for()
-    page.route(f"**/desks/{desk}", lambda route: held.append(route))
+    page.route(f"**/desks/{desk}", hold)
     page.get_by_role("tab", name="Overview").click()
     page.on("request", lambda request: urls.append(request.url))
     api.put("/drive/event.txt", content=b"1").raise_for_status()  # an event

@@ -92,7 +92,7 @@ async def door(
         desks += [each.desk for each in (await follow(context, job)).state.items.values() if each.desk]
     rows: list[Row] = []
     if desks and newest:
-        rows = await anyio.to_thread.run_sync(read_newest, context, desks, int(after or MAX_ID), limit)
+        rows = await anyio.to_thread.run_sync(_read_newest, context, desks, int(after or MAX_ID), limit)
     elif desks:
         rows = await anyio.to_thread.run_sync(read_rows, context, desks, DOOR, int(after or 0), limit)
     lines = [as_shown(row) for row in rows]
@@ -112,7 +112,7 @@ def read_rows(
     return list(islice((row for row in rows if not (names and is_trial(row))), limit))
 
 
-def read_newest(context: RequestContext, chains: list[str], before: int, limit: int) -> list[Row]:
+def _read_newest(context: RequestContext, chains: list[str], before: int, limit: int) -> list[Row]:
     """Read the newest requests before a number, the newest first."""
     path = get_journal_path(context.tenant.settings)
     chosen, foreign = _choose_chains(chains)

@@ -46,6 +46,6 @@ export function askAgain(done) {
   asking = dialog("Your session has ended", signIn((told) => {
     asking.close();
     return done(told);
-  }, h("p", null, "Sign in to go on. What you typed is still there.")));
+  }, h("p", null, "Sign in to continue. What you typed is still there.")));
   asking.querySelector("input").focus();
 }
