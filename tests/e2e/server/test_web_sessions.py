@@ -163,17 +163,19 @@ def test_a_tab_goes_on_after_another_one_signed_in_again(server: Served, seen: S
 
 
 def test_a_browser_that_drops_the_cookie_is_told_why_it_cannot_sign_in(server: Served, browser: Browser) -> None:
-    def drop(route: Route) -> None:
-        if route.request.method != "POST":
-            return route.continue_()
-        told = route.fetch()
-        seen.page.context.clear_cookies()
-        return route.fulfill(status=told.status, body=told.text(), headers={"content-type": "application/json"})
+    with opened(browser) as fresh:
+        page = fresh.page
 
-    with opened(browser) as seen:
-        seen.page.route("**/api/v1/session", drop)
-        seen.page.goto(server.url)
-        seen.page.get_by_label("Key").fill(server.key)
-        seen.page.get_by_role("button", name="Sign in").click()
-        expect(seen.page.get_by_role("alert")).to_contain_text("does not keep the session cookie over plain HTTP")
-        expect(seen.page.get_by_label("Key")).to_be_visible()
+        def drop(route: Route) -> None:
+            if route.request.method != "POST":
+                return route.continue_()
+            told = route.fetch()
+            page.context.clear_cookies()
+            return route.fulfill(status=told.status, body=told.text(), headers={"content-type": "application/json"})
+
+        page.route("**/api/v1/session", drop)
+        page.goto(server.url)
+        page.get_by_label("Key").fill(server.key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("does not keep the session cookie over plain HTTP")
+        expect(page.get_by_label("Key")).to_be_visible()
