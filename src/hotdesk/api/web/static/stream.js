@@ -35,6 +35,7 @@ export function follow(path, take, missed = () => {}) {
     source && close();
     clearTimeout(timer);
     if (document.hidden || !streams.has(stream)) {
+      whole = false; // also of a page that was opened in the background
       return;
     }
     const address = new URL(BASE + path, location.href);
