@@ -1,4 +1,5 @@
-// A kernel of Java, over JShell. An order is a line of base64: the code, then KEY and VALUE of each variable of this call.
+// A kernel of Java, over JShell. An order is a line: a number, then in base64 the code, and KEY and VALUE of each variable of
+// this call.
 // Variables are system properties. Events go out as lines of JSON; what code prints is output.
 import java.io.*;
 import java.nio.charset.StandardCharsets;
@@ -17,7 +18,8 @@ public class Kernel {
     for (var line : List.of("java.util.*", "java.util.stream.*", "java.io.*", "java.math.*", "java.nio.file.*"))
       shell.eval("import " + line + ";");
     for (String line; (line = orders.readLine()) != null; ) {
-      var words = Arrays.stream(line.split(" ", -1)).map(Kernel::decode).toList();
+      var number = Integer.parseInt(line.substring(0, line.indexOf(' ')));
+      var words = Arrays.stream(line.substring(line.indexOf(' ') + 1).split(" ", -1)).map(Kernel::decode).toList();
       var before = new HashMap<String, String>();
       for (int at = 1; at + 1 < words.size(); at += 2)
         before.put(words.get(at), System.setProperty(words.get(at), words.get(at + 1)));
@@ -31,7 +33,7 @@ public class Kernel {
       });
       System.out.flush();
       System.err.flush();
-      events.println("{\"type\":\"end\"}");
+      events.println("{\"type\":\"end\",\"number\":" + number + "}");
     }
     System.exit(0);
   }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,11 +90,16 @@ class Contexts:
 
     def prepare(self) -> None:
         if self.spare is None or not self.spare.lives:
-            self.spare = InterpreterKernel(PYTHON.argv, self.env, self.home)
+            with contextlib.suppress(OSError):  # the next code reports why no kernel can be started
+                self.spare = InterpreterKernel(PYTHON.argv, self.env, self.home)
 
     async def wait_until_ready(self) -> None:
-        if self.spare is not None:
+        if self.spare is None:
+            return
+        try:
             await self.spare.wait_until_ready()
+        except KernelDiedError:
+            raise HttpError(500, "the first kernel ended before it was ready") from None
 
     def get_kernel(self, context: Context) -> InterpreterKernel:
         if context.kernel is None or not context.kernel.lives:
@@ -111,36 +117,52 @@ class Contexts:
         except OSError as e:
             raise HttpError(500, f"{context.language.name} could not be started: {e}") from e
 
-    async def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
-        """Run code when its turn comes; yield its events. Closing the iterator interrupts the code."""
+    def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
+        """Run code when its turn comes; return its events. Closing the iterator interrupts the code.
+
+        Raises `HttpError` at once for code that its language cannot be given.
+        """
+        return self._execute(context, context.language.order(code, env))
+
+    async def _execute(self, context: Context, order: bytes) -> AsyncIterator[Event]:
         async with context.turn:
-            kernel = self.get_kernel(context)
-            context.count += 1
-            yield {"type": "number_of_executions", "execution_count": context.count}
-            finished = False
             try:
-                await kernel.begin(context.language.order(code, env))
-                async for event in kernel.iterate_events(KEEPALIVE_INTERVAL_S):
-                    if event.get("type") != "end":
+                kernel = self.get_kernel(context)
+            except HttpError as e:  # too late for a status: the response has begun
+                yield {"type": "error", "name": "KernelNotStarted", "value": str(e), "traceback": str(e)}
+            else:
+                context.count += 1
+                yield {"type": "number_of_executions", "execution_count": context.count}
+                async with contextlib.aclosing(self._run(context, kernel, order)) as events:
+                    async for event in events:
                         yield event
-                        continue
-                    finished = True
-                    if failed := _make_exit_error(event):
-                        yield failed
-            except KernelDiedError:
-                finished = True
-                await self.drop(context, kernel)
-                yield _describe_death(kernel)
-            finally:
-                if not finished:
-                    await self.interrupt(context, kernel)
             yield {"type": "end_of_execution"}
 
+    async def _run(self, context: Context, kernel: InterpreterKernel, order: bytes) -> AsyncGenerator[Event, None]:
+        finished = False
+        try:
+            await kernel.begin(order)
+            async for event in kernel.iterate_events(KEEPALIVE_INTERVAL_S):
+                if event.get("type") != "end":
+                    yield event
+                    continue
+                finished = True
+                if failed := _make_exit_error(event):
+                    yield failed
+        except KernelDiedError:
+            finished = True
+            await self.drop(context, kernel)
+            yield _describe_death(kernel)
+        finally:
+            if not finished:
+                await self.interrupt(context, kernel)
+
     async def interrupt(self, context: Context, kernel: InterpreterKernel) -> None:
-        """Interrupt the running code; kill the kernel if it does not stop."""
-        kernel.interrupt(context.language.interruption)
+        """Interrupt the running code, unless it has ended; kill the kernel if it does not stop."""
         try:
             async with asyncio.timeout(INTERRUPT_TIMEOUT_S):
+                if not kernel.has_reported_end():
+                    kernel.interrupt(context.language.interruption)
                 async for _ in kernel.iterate_events(INTERRUPT_TIMEOUT_S):
                     pass
         except (TimeoutError, KernelDiedError):
@@ -162,7 +184,7 @@ def _make_exit_error(event: Event) -> Event | None:
 
 
 def _encode_settle_request(env: Mapping[str, str], cwd: str) -> bytes:
-    return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
+    return b"0 " + json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
 
 
 def _describe_death(kernel: InterpreterKernel) -> Event:

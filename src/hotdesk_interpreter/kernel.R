@@ -1,4 +1,4 @@
-# A kernel of R. Orders come as lines of JSON, events go out as such; what code prints is output.
+# A kernel of R. Orders come as lines: a number and JSON. Events go out as lines of JSON; what code prints is output.
 suppressPackageStartupMessages(library(jsonlite))
 options(warn = 1)
 local({
@@ -46,7 +46,9 @@ local({
 
   # Only a cell is interrupted: whoever interrupts may come when it is over.
   suspendInterrupts(while (length(line <- readLines(orders, n = 1, warn = FALSE)) > 0) {
-    order <- fromJSON(line, simplifyVector = FALSE)
+    cut <- regexpr(" ", line, fixed = TRUE)
+    number <- as.integer(substr(line, 1, cut - 1))
+    order <- fromJSON(substring(line, cut + 1), simplifyVector = FALSE)
     before <- character()
     if (length(order$env) > 0) {
       before <- Sys.getenv(names(order$env), names = TRUE, unset = NA)
@@ -59,6 +61,6 @@ local({
     }
     flush(stdout())
     flush(stderr())
-    tell(type = "end")
+    tell(type = "end", number = number)
   })
 })

@@ -1,5 +1,8 @@
 """One kernel as seen by the server: a child that reads code from one descriptor and writes events to another.
 
+Every piece of code has a number, which comes before it (`7 CODE`) and which its last event repeats
+(`{"type": "end", "number": 7}`). Ends with other numbers are ignored: a client may leave before it read an end.
+
 Output of the kernel and its children on descriptors 1 and 2 is reported as events. All of it is untrusted: it is
 bounded, and read only while a client consumes it.
 """
@@ -23,6 +26,8 @@ MAX_EVENT_BYTES = 128 << 20
 """Maximum bytes of an event."""
 MAX_READS = 64
 """Maximum consecutive reads of one output stream, so that endless output does not delay events."""
+LIFE_INTERVAL_S = 0.5
+"""Seconds between two looks whether a silent kernel lives: a program it left behind may hold its pipes open."""
 Event = dict[str, Any]
 
 
@@ -37,18 +42,24 @@ class InterpreterKernel:
         self.env, self.cwd = dict(env), cwd
         orders, self.orders = os.pipe()
         self.events, events = os.pipe()
-        self.process = subprocess.Popen(
-            [*argv, str(orders), str(events)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.env,
-            cwd=cwd,
-            pass_fds=(orders, events),
-            start_new_session=True,
-        )
-        os.close(orders)
-        os.close(events)
+        try:
+            self.process = subprocess.Popen(
+                [*argv, str(orders), str(events)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self.env,
+                cwd=cwd,
+                pass_fds=(orders, events),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self.orders)
+            os.close(self.events)
+            raise
+        finally:
+            os.close(orders)
+            os.close(events)
         out, err = self.process.stdout, self.process.stderr
         assert out is not None
         assert err is not None
@@ -58,6 +69,10 @@ class InterpreterKernel:
         }
         self.partial = bytearray()
         self.pending: deque[Event] = deque()
+        self.number = 0
+        """Number of the code that it runs or ran last."""
+        self.ended = False
+        """Whether no more events can come."""
         self.up = False
         """Whether the kernel reported that it is ready, which not every language does."""
         self.first = b""
@@ -71,14 +86,17 @@ class InterpreterKernel:
 
     async def wait_until_ready(self) -> None:
         while not self.up:
-            self.pending.extend(self.read())
+            self.receive()
+            if self.ended:
+                raise KernelDiedError
             if not self.up:
-                await wait_readable((self.events,), 1.0)
+                await wait_readable((self.events,), LIFE_INTERVAL_S)
 
     async def begin(self, order: bytes) -> None:
         """Send code to the kernel; earlier unread output is discarded."""
         self.discard()
-        order, self.first = self.first + order, b""
+        self.number += 1
+        order, self.first = self.first + b"%d " % self.number + order, b""
         view = memoryview(order)
         while view:
             try:
@@ -98,32 +116,56 @@ class InterpreterKernel:
                 yield event
                 if event.get("type") == "end":
                     return
-            self.pending.extend(self.read())
-            if not self.pending and not await wait_readable((self.events, *self.outputs), silence):
+            if self.ended:
+                raise KernelDiedError
+            self.receive()
+            if not self.pending and not self.ended and not await self.wait_for_news(silence):
                 yield {"type": "keepalive"}
 
-    def discard(self) -> None:
-        self.pending.clear()
-        for fd in list(self.outputs):
-            self.read_output(fd)
+    async def wait_for_news(self, seconds: float) -> bool:
+        """Wait until there is something to read or the process ended; return whether that happened."""
+        end = time.monotonic() + seconds
+        while (rest := end - time.monotonic()) > 0:
+            if await wait_readable((self.events, *self.outputs), min(rest, LIFE_INTERVAL_S)) or not self.lives:
+                return True
+        return False
 
-    def read(self) -> list[Event]:
+    def has_reported_end(self) -> bool:
+        """Return whether the code has ended, though its end may not have been consumed yet."""
+        self.receive()
+        return any(event.get("type") == "end" for event in self.pending)
+
+    def discard(self) -> None:
+        """Drop what earlier code wrote, as far as it is available."""
+        for _ in range(MAX_READS):
+            self.receive()
+            if not self.pending:
+                return
+            self.pending.clear()
+
+    def receive(self) -> None:
         """Read available events: output first, so that output written before an event is reported before it."""
+        lives = self.lives  # before the read: what a dead process wrote is then complete
         news = take(self.events)
-        found = [event for fd in list(self.outputs) for event in self.read_output(fd)]
-        if news is None:
-            return found
-        if not news and not found:
-            raise KernelDiedError
+        self.pending.extend(event for fd in list(self.outputs) for event in self.read_output(fd))
+        self.ended = not news and (news is not None or not lives)
+        if not news:
+            return
         self.partial += news
         if len(self.partial) > MAX_EVENT_BYTES:
             self.kill()
             raise KernelDiedError
         *lines, rest = self.partial.split(b"\n") if b"\n" in news else [self.partial]
         self.partial = bytearray(rest)
-        events = [event for line in lines if (event := parse_event(bytes(line)))]
-        self.up = self.up or any(event.get("type") == "up" for event in events)
-        return found + [event for event in events if event.get("type") != "up"]
+        for line in lines:
+            self.sort(parse_event(bytes(line)))
+
+    def sort(self, event: Event | None) -> None:
+        """Keep an event, unless it is invalid or the end of other code."""
+        kind = None if event is None else event.get("type")
+        self.up = self.up or kind == "up"
+        if event is not None and kind != "up" and (kind != "end" or event.get("number") == self.number):
+            self.pending.append(event)
 
     def read_output(self, fd: int) -> list[Event]:
         kind, decoder = self.outputs[fd]
@@ -139,8 +181,10 @@ class InterpreterKernel:
         return [{"type": kind, "text": text, "timestamp": time.time_ns()}] if text else []
 
     def interrupt(self, order: bytes) -> None:
+        """Interrupt the running code by a signal and, if `order` is not empty, by an order."""
         with contextlib.suppress(OSError):
-            os.write(self.orders, order)
+            os.write(self.orders, order and b"%d " % self.number + order)
+        with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGINT)
 
     def kill(self) -> None:

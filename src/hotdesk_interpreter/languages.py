@@ -23,9 +23,9 @@ class Language:
     name: str
     argv: tuple[str, ...]
     order: Callable[[str, Mapping[str, str]], bytes]
-    """Encodes code and the variables of this call for the kernel."""
+    """Encodes code and the variables of this call for the kernel, which gets them after a number."""
     interruption: bytes = b""
-    """Input that interrupts code, in addition to the signal."""
+    """Input that interrupts the code whose number comes before it, in addition to the signal."""
 
 
 def as_line(code: str, env: Mapping[str, str]) -> bytes:

@@ -1,11 +1,13 @@
 // A kernel of JavaScript. Code runs in the main thread, as in a browser's console: `await` at the top, names that may be
 // declared anew. A second thread takes the orders, so that code that never ends can be ended.
-// Orders come as lines of JSON, events go out as such.
+// Orders come as lines: a number and JSON. Events go out as lines of JSON.
 "use strict";
 const fs = require("fs");
 const inspector = require("inspector");
 const readline = require("readline");
 const { Worker, isMainThread, parentPort, workerData } = require("worker_threads");
+
+const [BEGUN, ENDED] = [0, 1]; // the numbers of the newest code that did so, which both threads share
 
 if (isMainThread) {
   const { createRequire } = require("module");
@@ -17,26 +19,38 @@ if (isMainThread) {
   process.on("SIGINT", () => {}); // the other thread hears of it by an order
   process.on("uncaughtException", (e) => console.error(e));
   process.on("unhandledRejection", (e) => console.error(e));
-  serve(new Worker(__filename, { workerData: orders }), events);
+  const numbers = new Int32Array(new SharedArrayBuffer(8));
+  serve(new Worker(__filename, { workerData: { orders, numbers } }), events, numbers);
 } else {
   listen();
 }
 
 // Take the orders; code that never ends is ended here.
 function listen() {
+  const { orders, numbers } = workerData;
   const session = new inspector.Session();
   session.connectToMainThread();
-  const lines = readline.createInterface({ input: fs.createReadStream(null, { fd: workerData }) });
+
+  // Code that has ended is not interrupted, since that would hit the code after it; for code that has not begun, wait.
+  function interrupt(number) {
+    if (Atomics.load(numbers, ENDED) >= number) return;
+    if (Atomics.load(numbers, BEGUN) < number) return setTimeout(interrupt, 5, number);
+    session.post("Runtime.terminateExecution", {}, () => {});
+    parentPort.postMessage({ interrupt: true, number });
+  }
+
+  const lines = readline.createInterface({ input: fs.createReadStream(null, { fd: orders }) });
   lines.on("close", () => process.exit());
   lines.on("line", (line) => {
-    const order = JSON.parse(line);
-    if (order.interrupt) session.post("Runtime.terminateExecution", {}, () => {});
-    parentPort.postMessage(order);
+    const cut = line.indexOf(" ");
+    const order = { ...JSON.parse(line.slice(cut)), number: Number(line.slice(0, cut)) };
+    if (order.interrupt) interrupt(order.number);
+    else parentPort.postMessage(order);
   });
 }
 
 // Carry out orders.
-function serve(listener, events) {
+function serve(listener, events, numbers) {
   const session = new inspector.Session();
   session.connect();
   const post = (method, told) =>
@@ -89,7 +103,8 @@ function serve(listener, events) {
     else if (done.result.type !== "undefined") await shown(done.result);
   }
 
-  async function carryOut({ code, env }) {
+  async function carryOut({ code, env, number }) {
+    Atomics.store(numbers, BEGUN, number);
     const before = Object.keys(env).map((key) => [key, process.env[key]]);
     Object.assign(process.env, env);
     try {
@@ -99,13 +114,14 @@ function serve(listener, events) {
     }
     for (const [key, value] of before) value === undefined ? delete process.env[key] : (process.env[key] = value);
     await new Promise((done) => setImmediate(done)); // what was said is on its way
-    tell({ type: "end" });
+    Atomics.store(numbers, ENDED, number);
+    tell({ type: "end", number });
   }
 
   let turn = Promise.resolve();
   listener.on("exit", () => process.exit());
   listener.on("message", (order) => {
-    if (order.interrupt) return stop(); // for what awaits
+    if (order.interrupt) return Atomics.load(numbers, ENDED) < order.number && stop(); // for what awaits
     turn = turn.then(() => carryOut(order));
   });
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -138,6 +139,8 @@ class InterpreterShell(InteractiveShell):  # type: ignore[misc]
     """IPython's shell without a terminal."""
 
     channel: EventChannel
+    interrupt_handler: Any = signal.default_int_handler
+    """What SIGINT does while code runs; code may change it."""
 
     def init_displayhook(self) -> None:
         self.displayhook_class = ResultHook
@@ -179,14 +182,27 @@ def settle(env: Mapping[str, str], cwd: str) -> None:
 def carry_out(shell: InterpreterShell, code: str, env: Mapping[str, str]) -> None:
     before = {key: os.environ.get(key) for key in env}
     os.environ.update(env)
+    run_interruptible(shell, code)
+    for key, value in before.items():
+        if value is None:
+            os.environ.pop(key, None)
+        else:
+            os.environ[key] = value
+
+
+def run_interruptible(shell: InterpreterShell, code: str) -> None:
+    """Run code, which SIGINT interrupts. It interrupts nothing else: it may arrive when the code has ended."""
     try:
+        signal.signal(signal.SIGINT, shell.interrupt_handler)
         shell.run_cell(code, store_history=True)
-    finally:
-        for key, value in before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
+        shell.interrupt_handler = ignore_interrupts()
+    except KeyboardInterrupt:  # at the very beginning or end of the code
+        shell.interrupt_handler = ignore_interrupts()
+
+
+def ignore_interrupts() -> Any:
+    """Ignore SIGINT in this process, but not in programs it starts; return the handler that was set."""
+    return signal.signal(signal.SIGINT, lambda *_: None) or signal.default_int_handler
 
 
 def main(orders: int, events: int) -> None:
@@ -202,21 +218,17 @@ def main(orders: int, events: int) -> None:
     shell = _make_shell(channel)
     del sys.path[0]
     sys.path.insert(0, "")
+    ignore_interrupts()
     channel.tell({"type": "up"})
     with open(orders, "rb", buffering=1 << 16) as lines:
-        while True:
-            try:
-                line = lines.readline()
-                if not line:
-                    return
-                order = json.loads(line)
-                if "settle" in order:
-                    settle(order["settle"], order["cwd"])
-                    continue
-                carry_out(shell, order["code"], order["env"])
-            except KeyboardInterrupt:
-                pass  # between two pieces of code, or at the very end of one
-            channel.tell({"type": "end"})
+        for line in iter(lines.readline, b""):
+            number, _, text = line.partition(b" ")
+            order = json.loads(text)
+            if "settle" in order:
+                settle(order["settle"], order["cwd"])
+                continue
+            carry_out(shell, order["code"], order["env"])
+            channel.tell({"type": "end", "number": int(number)})
 
 
 if __name__ == "__main__":

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from hotdesk_interpreter.__main__ import InterpreterServer
+from hotdesk_interpreter.contexts import Contexts
 from hotdesk_interpreter.languages import as_script, check_variables, get_language
-from hotdesk_interpreter.web import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpError, InterpreterRequest, read_request
+from hotdesk_interpreter.web import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpError, InterpreterRequest, read_request, serve
 
 
 def read(data: bytes) -> InterpreterRequest | None:
@@ -80,3 +85,47 @@ def test_a_variable_reaches_a_script_as_it_is(value: str) -> None:
     script = f'V=was\n{before}\n{code}\n{after}\nprintf "|%s" "$V"'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == f"{value}|was"
+
+
+async def exchange(home: Path, *bodies: dict[str, object]) -> list[bytes]:
+    """Send requests to a server with real kernels, each on a connection of its own; return the whole responses."""
+    contexts = Contexts(os.environ, str(home))
+    server = InterpreterServer(contexts)
+    answers = []
+    try:
+        async with await asyncio.start_server(
+            lambda reader, writer: serve(reader, writer, server.respond), "127.0.0.1", 0
+        ) as listening:
+            for body in bodies:
+                data = json.dumps(body).encode()
+                reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2])
+                head = f"POST /execute HTTP/1.1\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
+                writer.write(head.encode() + data)
+                answers.append(await asyncio.wait_for(reader.read(), 30))
+                writer.close()
+    finally:
+        for context in list(contexts.by_id.values()):
+            await contexts.stop(context)
+    return answers
+
+
+def test_a_script_with_nul_is_refused_and_its_context_stays(tmp_path: Path) -> None:
+    bodies = [{"code": code, "language": "bash"} for code in ("kept=state", "echo a\0b", 'echo "$kept"')]
+    answers = asyncio.run(exchange(tmp_path, *bodies))
+    assert [each.split(b" ", 2)[1] for each in answers] == [b"200", b"400", b"200"]
+    assert b"NUL" in answers[1]
+    assert b'"text": "state\\n"' in answers[2]
+
+
+def test_a_context_whose_folder_was_deleted_answers_with_an_error_event(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    async def work() -> list[bytes]:
+        home.mkdir()
+        asyncio.get_running_loop().call_soon(home.rmdir)
+        return await exchange(home, {"code": "echo x", "language": "bash"})
+
+    (answer,) = asyncio.run(work())
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b'"type": "error"' in answer
+    assert answer.endswith(b"0\r\n\r\n")
