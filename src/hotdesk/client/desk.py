@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Mapping, Sequence
 
+from hotdesk.client.data import read
 from hotdesk.client.http import HttpClient
 from hotdesk.desk.seam import DeskId, Done, Entry, SnapshotId, Usage, as_bytes, check_argv
+from hotdesk.errors import DeskGone
 
 
 class FarDesk:
@@ -37,7 +40,7 @@ class FarDesk:
         reply = await self.line.call("POST", f"/desks/{self.id}/run", order)
         for name in ("stdout", "stderr"):
             reply[name] = base64.b64decode(reply[name])
-        return Done(**reply)
+        return read(Done, reply)
 
     async def read(self, path: str) -> bytes:
         """Return a file's bytes."""
@@ -53,7 +56,7 @@ class FarDesk:
         """List a folder."""
         query = {"path": path, "depth": depth}
         reply = await self.line.call("GET", f"/desks/{self.id}/entries", query=query)
-        return [Entry(**each) for each in reply["items"]]
+        return [read(Entry, each) for each in reply["items"]]
 
     async def remove(self, path: str) -> None:
         """Remove a path and everything below it."""
@@ -82,11 +85,11 @@ class FarDesk:
 
     async def usage(self) -> Usage:
         """Return the desk's resource usage."""
-        return Usage(**await self.line.call("GET", f"/desks/{self.id}/usage"))
+        return read(Usage, await self.line.call("GET", f"/desks/{self.id}/usage"))
 
     async def burn(self) -> None:
         """Destroy the desk and everything in it. A second call does nothing."""
-        if any(each["id"] == self.id for each in await self.line.list_all("/desks")):
+        with contextlib.suppress(DeskGone):
             await self.line.call("DELETE", f"/desks/{self.id}")
 
     async def close(self) -> None:

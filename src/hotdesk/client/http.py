@@ -87,7 +87,13 @@ class HttpResponse:
 class HttpClient:
     """HTTP requests to one server."""
 
-    def __init__(self, url: str, key: str = "", trust: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str = "",
+        trust: ssl.SSLContext | None = None,
+        response_timeout: float = RESPONSE_TIMEOUT_S,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BriefError(f"{url[:200]!r} is not a server address; write it like http://127.0.0.1:3700")
@@ -96,6 +102,7 @@ class HttpClient:
         self.port = parts.port or (443 if self.secure else 80)
         self.name = parts.netloc.rpartition("@")[2]
         self.key, self.trust = key, trust
+        self.response_timeout = response_timeout
 
     async def dial(self) -> ByteStream:
         try:
@@ -144,14 +151,24 @@ class HttpClient:
                 ) from e
             except h11.LocalProtocolError as e:
                 raise HostError(f"the request to the server at {self.name} is not valid HTTP: {e}") from e
-            with anyio.fail_after(RESPONSE_TIMEOUT_S):
-                head = await _read_next_event(connection, stream)
-            assert isinstance(head, h11.Response)
+            head = await self.read_head(connection, stream)
             found = {name.decode().lower(): value.decode("latin-1") for name, value in head.headers}
             answer = HttpResponse(head.status_code, found, connection, stream)
             if answer.status >= 400:
                 raise make_error(answer.status, await answer.read_body())
             yield answer
+
+    async def read_head(self, connection: h11.Connection, stream: ByteStream) -> h11.Response:
+        try:
+            with anyio.fail_after(self.response_timeout):
+                head = await _read_next_event(connection, stream)
+        except TimeoutError as e:
+            raise HostError(
+                f"the server at {self.name} did not respond in {self.response_timeout:g} seconds; check whether the "
+                "request took effect before you repeat it"
+            ) from e
+        assert isinstance(head, h11.Response)
+        return head
 
     async def call(
         self,
