@@ -1,4 +1,4 @@
-"""Write wrong patches that the grader must fail: an example hard-coded, a test changed, a label changed, no effect."""
+"""Write wrong patches that the grader must fail: an example hard-coded, a test changed, tests feigned, no effect."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+
+FEIGNED = """
+import os, sys
+
+print("Ran 6 tests Ran 1 test OK", file=sys.stderr, flush=True)
+os._exit(0)
+"""
+"""Ends every test run at once, with the exit code and the words of one that passed."""
+SILENCED = """
+import unittest
+
+unittest.TestCase.run = lambda self, result: result.startTest(self)
+"""
+"""Lets every test pass, where the tests' own runner counts them."""
 
 
 def main() -> None:
@@ -21,6 +35,8 @@ def main() -> None:
         "hard-coded": [("freight/quote.py", head, hard_coded)],
         "test-changed": [("tests/test_quote.py", f"{red['cents']})", f"quote(Parcel{parcel(red)}))")],
         "label-changed": [repair, ("freight/label.py", ":.3f", ":.2f")],
+        "tests-feigned": [("freight/__init__.py", "freight.", f'freight."""\n{FEIGNED}"""')],
+        "tests-silenced": [("freight/__init__.py", "freight.", f'freight."""\n{SILENCED}"""')],
         "no-effect": [("freight/quote.py", '"""What sending', '"""What\tsending')],
     }
     for name, edits in variants.items():
