@@ -5,6 +5,7 @@ sudo .venv/bin/python examples/twenty/run.py [--out FOLDER] [--seed N]
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -37,9 +38,9 @@ def main() -> int:
             code = trial.run_with_answers(brief, options, env, is_confirmation)
     for method, path, status in supplier.requests:
         trial.print_status(f"the supplier got {method} {path} and answered {status}")
-    orders = [len(each["orders"]) for each in supplier.confirmations]  # type: ignore[arg-type]
-    is_right = orders == [pdfs.COUNT - len(pdfs.WRONG)]
-    trial.print_status(f"it has confirmations of {orders} orders" + ("" if is_right else ", which is WRONG"))
+    is_right = judge(supplier.confirmations, options.seed)
+    confirmed = "; ".join(str(each.get("orders")) for each in supplier.confirmations) or "nothing"
+    trial.print_status(f"it has confirmations of {confirmed}" + ("" if is_right else ", which is WRONG"))
     return code or int(not is_right)
 
 
@@ -54,8 +55,17 @@ def prepare(home: Path, supplier: Supplier) -> dict[str, str]:
 
 
 def is_confirmation(request: str) -> bool:
-    """Return whether a request is the confirmation."""
-    return HOST in request and "/confirmations" in request
+    """Return whether a request is the confirmation: one request, not a rule for more of them."""
+    card = json.loads(request)
+    wanted = ("door", HOST, "POST", "/confirmations")
+    return tuple(card.get(name) for name in ("kind", "host", "method", "path")) == wanted and card["size"] != -1
+
+
+def judge(confirmations: list[dict[str, object]], seed: int) -> bool:
+    """Return whether exactly the orders whose invoices agree were confirmed, all at once."""
+    right = [each.order for each in pdfs.invoices(seed) if each.total == each.ordered]
+    orders = confirmations[0].get("orders") if len(confirmations) == 1 else None
+    return isinstance(orders, list) and sorted(map(str, orders)) == sorted(right)
 
 
 if __name__ == "__main__":

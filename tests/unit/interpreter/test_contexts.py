@@ -125,7 +125,9 @@ def test_a_signal_at_the_end_of_code_does_not_end_the_python_kernel(tmp_path: Pa
         assert context.kernel is not None
         for n in range(150):
             # The signal arrives during the last output of the code, when it is reported, or afterwards.
-            events = contexts.execute(context, f"import os; os.write(1, b'x'); x = range({n % 15} * 1000); len([*x])", {})
+            events = contexts.execute(
+                context, f"import os; os.write(1, b'x'); x = range({n % 15} * 1000); len([*x])", {}
+            )
             await leave_at(events, "stdout", n * 0.0001)
         assert await output(contexts, context, SHOW["python"]) == "state\n"
 
