@@ -195,12 +195,12 @@ def run_interruptible(shell: InterpreterShell, code: str) -> None:
     try:
         signal.signal(signal.SIGINT, shell.interrupt_handler)
         shell.run_cell(code, store_history=True)
-        shell.interrupt_handler = ignore_interrupts()
+        shell.interrupt_handler = _ignore_interrupts()
     except KeyboardInterrupt:  # at the very beginning or end of the code
-        shell.interrupt_handler = ignore_interrupts()
+        shell.interrupt_handler = _ignore_interrupts()
 
 
-def ignore_interrupts() -> Any:
+def _ignore_interrupts() -> Any:
     """Ignore SIGINT in this process, but not in programs it starts; return the handler that was set."""
     return signal.signal(signal.SIGINT, lambda *_: None) or signal.default_int_handler
 
@@ -218,7 +218,7 @@ def main(orders: int, events: int) -> None:
     shell = _make_shell(channel)
     del sys.path[0]
     sys.path.insert(0, "")
-    ignore_interrupts()
+    _ignore_interrupts()
     channel.tell({"type": "up"})
     with open(orders, "rb", buffering=1 << 16) as lines:
         for line in iter(lines.readline, b""):
