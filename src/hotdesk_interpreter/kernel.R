@@ -44,7 +44,7 @@ local({
     }
   }
 
-  # Only a cell is interrupted: whoever interrupts may come when it is over.
+  # Only a cell is interrupted: an interruption that came when the one before was over is dropped.
   suspendInterrupts(while (length(line <- readLines(orders, n = 1, warn = FALSE)) > 0) {
     cut <- regexpr(" ", line, fixed = TRUE)
     number <- as.integer(substr(line, 1, cut - 1))
@@ -54,6 +54,7 @@ local({
       before <- Sys.getenv(names(order$env), names = TRUE, unset = NA)
       do.call(Sys.setenv, order$env)
     }
+    tryCatch(allowInterrupts(Sys.sleep(0)), interrupt = function(condition) NULL)
     tryCatch(allowInterrupts(run(order$code)), error = fail, interrupt = fail)
     tryCatch(show_pictures(), error = fail)
     for (name in names(before)) {
