@@ -17,7 +17,7 @@ from hotdesk_interpreter.web import HttpError
 KEEPALIVE_INTERVAL_S = 5.0
 """Seconds of silence after which a client gets a `keepalive` event."""
 INTERRUPT_TIMEOUT_S = 10.0
-"""Seconds for an interrupted kernel to stop before it is killed. IPython's first traceback takes 2 on a busy machine."""
+"""Seconds for an interrupted kernel to stop before it is killed. A first traceback takes 2 on a busy machine."""
 MAX_CONTEXTS = 64
 """Maximum concurrent contexts."""
 DEFAULTS = ("python", "javascript")

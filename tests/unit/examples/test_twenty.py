@@ -50,7 +50,8 @@ def test_only_the_orders_that_agree_are_right(seed: int) -> None:
     right = [order for place, order in enumerate(every) if place not in WRONG]
     assert judge([{"id": "C-1", "orders": right}], seed)
     assert judge([{"id": "C-1", "orders": right[::-1]}], seed)
-    for wrong in (every, every[: COUNT - len(WRONG)], [*right[1:], right[1]], "", None, {}):
+    others: list[object] = [every, every[: COUNT - len(WRONG)], [*right[1:], right[1]], "", None, {}]
+    for wrong in others:
         assert not judge([{"id": "C-1", "orders": wrong}], seed)
     assert not judge([], seed)
     assert not judge([{"id": "C-1", "orders": right}, {"id": "C-2", "orders": right}], seed)

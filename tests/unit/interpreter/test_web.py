@@ -110,7 +110,9 @@ async def exchange(home: Path, *bodies: dict[str, object]) -> list[bytes]:
 
 
 def test_a_script_with_nul_is_refused_and_its_context_stays(tmp_path: Path) -> None:
-    bodies = [{"code": code, "language": "bash"} for code in ("kept=state", "echo a\0b", 'echo "$kept"')]
+    bodies: list[dict[str, object]] = [
+        {"code": code, "language": "bash"} for code in ("kept=state", "echo a\0b", 'echo "$kept"')
+    ]
     answers = asyncio.run(exchange(tmp_path, *bodies))
     assert [each.split(b" ", 2)[1] for each in answers] == [b"200", b"400", b"200"]
     assert b"NUL" in answers[1]
