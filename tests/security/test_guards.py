@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-import py_compile
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,9 @@ GUARDS, NO_GUARD = collect()
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 200.0
+BROKEN = ("AttributeError", "ImportError", "IndentationError", "ModuleNotFoundError", "NameError", "SyntaxError",
+          "UnboundLocalError")  # fmt: skip
+"""Errors by which an attack ends if the removal broke the program instead of opening it."""
 
 
 @pytest.mark.long
@@ -31,8 +35,8 @@ SECONDS = 200.0
 def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> None:
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source)
-    for removal in guard.removals:
-        take_out(removal.find(source), removal.old, removal.new)
+    for file, text in take_out(guard, source).items():
+        file.write_text(text)
     try:
         found, said = outcomes(source, guard.attacks, tmp_path / "report.xml")
     finally:
@@ -42,13 +46,15 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
     assert unmoved == {}, said[-6000:]
 
 
-def take_out(file: Path, old: str, new: str) -> None:
-    """Replace a guard's text, which must occur exactly once, so that no removal becomes stale."""
-    text = file.read_text()
-    assert text.count(old) == 1, f"{file.name} holds {text.count(old)} times: {old}"
-    file.write_text(text.replace(old, new))
-    if file.suffix == ".py":
-        py_compile.compile(str(file), doraise=True)
+def take_out(guard: Guard, source: Path) -> dict[Path, str]:
+    """Return the changed files without a guard; its text must occur exactly once, so that no removal becomes stale."""
+    texts: dict[Path, str] = {}
+    for removal in guard.removals:
+        file = removal.find(source)
+        text = texts.get(file) or file.read_text()
+        assert text.count(removal.old) == 1, f"{guard.name}: {removal.file} must hold once: {removal.old}"
+        texts[file] = text.replace(removal.old, removal.new)
+    return texts
 
 
 def outcomes(source: Path, attacks: tuple[str, ...], report: Path) -> tuple[dict[str, str], str]:
@@ -73,16 +79,33 @@ def outcomes(source: Path, attacks: tuple[str, ...], report: Path) -> tuple[dict
 
 
 def read_report(report: Path) -> dict[str, str]:
-    """Read how each attack ended; one that failed, and whose clean-up then failed too, counts as failed."""
+    """Read how each attack ended; one that failed, and whose clean-up then failed too, counts as failed.
+
+    An attack that an error of a broken program ended did not succeed; it counts as `broken`.
+    """
     found: dict[str, str] = {}
     if not report.exists():
         return found
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - our own
         name = f"{case.get('classname', '').rpartition('.')[2]}.py::{case.get('name')}"
-        how = "failed" if case.find("failure") is not None else "error" if case.find("error") is not None else "passed"
         if found.get(name) != "failed":
-            found[name] = how
+            found[name] = read_case(case)
     return found
+
+
+def read_case(case: ElementTree.Element) -> str:
+    if (failure := case.find("failure")) is not None:
+        return "broken" if is_broken(failure.get("message", ""), failure.text or "") else "failed"
+    return "passed" if case.find("error") is None else "error"
+
+
+def is_broken(message: str, text: str) -> bool:
+    """Return whether a test failed by an error that shows a broken program, alone or as all of a group."""
+    name = message.partition(":")[0].strip().rpartition(".")[2]
+    if not name.endswith("ExceptionGroup"):
+        return name in BROKEN
+    leaves = re.findall(r"^[\s|+-]*\b([\w.]*(?:Error|Exception|Failed))\b", f"{message}\n{text}", re.MULTILINE)
+    return bool(leaves) and all(leaf.rpartition(".")[2] in BROKEN for leaf in leaves)
 
 
 def is_case(name: str, attack: str) -> bool:
@@ -127,8 +150,47 @@ def test_no_attack_is_both_guarded_and_said_to_have_no_guard() -> None:
     assert [name for name, reason in NO_GUARD.items() if len(reason) < 10] == []
 
 
-def test_every_removal_matches_the_source_once() -> None:
+def test_every_removal_matches_the_source_once_and_leaves_a_program(tmp_path: Path) -> None:
+    named = {}
     for guard in GUARDS:
-        for removal in guard.removals:
-            text = removal.find(ROOT / "src").read_text()
-            assert text.count(removal.old) == 1, f"{guard.name}: {removal.file} must hold once: {removal.old}"
+        for file, text in take_out(guard, ROOT / "src").items():
+            if file.suffix == ".py":
+                compile(text, f"{guard.name}: {file}", "exec")
+                mutant = tmp_path / f"mutant_{len(named)}.py"
+                mutant.write_text(text)
+                named[mutant.name] = guard.name
+    assert [f"{named[Path(file).name]}: {what}" for file, what in find_undefined(tmp_path)] == []
+
+
+def find_undefined(folder: Path) -> list[tuple[str, str]]:
+    """Return each use of a name that is defined nowhere, as the file and what ruff says."""
+    argv = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "F821,F823"]
+    argv += ["--output-format", "json", str(folder)]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return [(each["filename"], each["message"]) for each in json.loads(done.stdout)]
+
+
+def test_names_that_do_not_exist_are_found(tmp_path: Path) -> None:
+    (tmp_path / "mutant.py").write_text("def work() -> None:\n    missing()\n")
+    assert find_undefined(tmp_path) == [(str(tmp_path / "mutant.py"), "Undefined name `missing`")]
+
+
+@pytest.mark.parametrize(
+    ("message", "how"),
+    [
+        ("assert 1 == 2", "failed"),
+        ("AssertionError: no AttributeError: here", "failed"),
+        ("Failed: DID NOT RAISE <class 'OSError'>", "failed"),
+        ("hotdesk.errors.DeskError: NameError", "failed"),
+        ("NameError: name 'Run' is not defined", "broken"),
+        ("AttributeError: 'NoneType' object has no attribute 'x'", "broken"),
+        ("ExceptionGroup: errors (1 sub-exception)\n  | NameError: name 'Run' is not defined", "broken"),
+        ("ExceptionGroup: errors (1 sub-exception)\n  | AssertionError: it got out", "failed"),
+    ],
+)
+def test_an_attack_that_a_broken_program_ended_did_not_succeed(tmp_path: Path, message: str, how: str) -> None:
+    case = ElementTree.Element("testcase", classname="tests.security.test_x_attacks", name="test_it")
+    ElementTree.SubElement(case, "failure", message=message)
+    ElementTree.ElementTree(case).write(tmp_path / "report.xml")
+    assert read_report(tmp_path / "report.xml") == {"test_x_attacks.py::test_it": how}

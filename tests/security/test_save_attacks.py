@@ -216,7 +216,7 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
 
 @falls_without(
     "names that are escaped",
-    Removal("image/copy.py", "printable(os.fsdecode(path[-SHOWN:]))", "os.fsdecode(path[-SHOWN:])"),
+    Removal("image/copy.py", "make_printable(os.fsdecode(path[-SHOWN:]))", "os.fsdecode(path[-SHOWN:])"),
 )
 def test_a_file_name_with_control_characters_is_escaped_in_reports(upper: Path, saved: Save) -> None:
     name = "\x1b]0;owned\x07\u202e"

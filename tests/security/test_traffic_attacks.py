@@ -81,7 +81,7 @@ async def test_a_desks_gate_cannot_be_called_from_outside(ways: Ways) -> None:
 
 @falls_without(
     "traffic: names are exact",
-    Removal("ports/traffic.py", "            check_name(scope, self.sandboxes.serving)\n", ""),
+    Removal("ports/traffic.py", "                check_name(scope, self.sandboxes.serving)\n", ""),
 )
 @pytest.mark.parametrize("name", ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test"])
 async def test_a_page_of_another_origin_reaches_no_sandbox(ways: Ways, name: str) -> None:

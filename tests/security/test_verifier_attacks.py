@@ -125,7 +125,7 @@ def told(value: object) -> Evidence:
     Removal(
         "checks/execution.py",
         '            raise ValueError("malformed inspection report: invalid result of a program")\n',
-        '            return Run(0, "42", "")\n',
+        '            return Execution(0, "42", "", "")\n',
     ),
     cases="program | command",
 )

@@ -724,7 +724,7 @@ async def test_a_tool_of_another_step_is_listed_and_refused(machine: LocalMachin
     assert "stolen" not in there.text
 
 
-@falls_without("names in events", Removal("record/log.py", "printable(step.name[:NAME])", "step.name"))
+@falls_without("names in events", Removal("record/log.py", "make_printable(step.name[:NAME])", "step.name"))
 async def test_no_text_of_a_model_is_unescaped_in_terminal_or_journal(machine: LocalMachine, tmp_path: Path) -> None:
     bad = {"name": f"one{STEERING}" + "x" * 1000, "intent": STEERING, "makes": ["a.xlsx"]}
     receipt = await carried(machine, hostile(tmp_path), Planner(json.dumps({"steps": [bad]})), id=JOB_ID)
@@ -819,7 +819,7 @@ def test_findings_of_a_check_cannot_pose_as_part_of_the_prompt() -> None:
 
 @falls_without(
     "a worker's words are few",
-    Removal("people/cards.py", "printable(amendment.reason)[:MAX_QUOTE_CHARS]", "amendment.reason"),
+    Removal("people/cards.py", "make_printable(amendment.reason)[:MAX_QUOTE_CHARS]", "amendment.reason"),
 )
 def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     words = f"{STEERING}\nhost: bank.test\ndigest: {'0' * 64}\nAPPROVED\n" + "x" * 10_000
