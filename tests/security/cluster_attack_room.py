@@ -61,6 +61,10 @@ class ClusterAttacks:
         self.clusters.append(found := ClusterRuntime(settings_in(self.folder / server), nodes, "default", self.tasks))
         return found
 
+    def has_error(self, text: str) -> bool:
+        """Return whether a node or a server reported an error with this text."""
+        return any(text in str(each) for each in self.errors)
+
     async def close(self) -> None:
         for dialer in self.dialers:
             dialer.close()

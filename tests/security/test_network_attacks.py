@@ -281,7 +281,8 @@ async def test_a_desk_cannot_change_its_network(answers: dict[str, object], what
     Removal(
         "room/room.py",
         "                self.netns, self.gate = syscalls.run_in_new_netns(open_gate)\n",
-        "                self.netns, _ = syscalls.run_in_new_netns(open_gate)\n                self.gate = open_gate()\n",
+        "                self.netns, _ = syscalls.run_in_new_netns(open_gate)\n"
+        "                self.gate = open_gate()\n",
     ),
 )
 async def test_the_gate_listens_only_inside_the_desk_and_cannot_be_taken(desk: Desk, attack: Attack) -> None:

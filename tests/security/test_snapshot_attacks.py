@@ -331,7 +331,7 @@ async def borrowed(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Re
         yield remote
 
 
-GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "99999999999", "OTHER.1", "../OTHER.1")
+GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "99999999999", "OTHER.1", "../OTHER.1", "KEPT")
 
 
 @falls_without(
@@ -350,7 +350,7 @@ async def test_no_name_selects_a_snapshot_of_another_desk(
     desk: Desk, neighbour: Desk, borrowed: RemoteRuntime, runtime: KeeperRuntime, name: str
 ) -> None:
     kept = await neighbour.snapshot()
-    guess = name.replace("OTHER.1", f"{neighbour.id}.{kept}")
+    guess = name.replace("OTHER.1", f"{neighbour.id}.{kept}").replace("KEPT", kept)
     try:
         for act in ("halt", "boot", "forks"):
             with pytest.raises(BriefError):

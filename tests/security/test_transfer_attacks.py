@@ -413,10 +413,12 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
     (local / "secret").write_text("precious")
     process, _ = await launch(desk, SWAP, secret=str(local / "secret"))
     try:
-        for number in range(5):
+        copied = 0
+        for number in range(40):
             target = local / str(number)
             done = await command(settings, "cp", f"{desk.id}:/tmp/swap", str(target))
             assert done.returncode in (0, 125), done.stderr
+            copied += done.returncode == 0 and any(path.is_file() for path in target.rglob("*"))
             for path in target.rglob("*"):
                 assert not path.is_symlink()
                 assert path.is_dir() or path.read_text() in ("mine", "")
@@ -535,7 +537,7 @@ async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
 @falls_without("so large a file")
 async def test_a_file_larger_than_the_limit_is_refused_before_it_is_copied(desk: Desk, local: Path) -> None:
     await desk.run(["truncate", "-s", "10T", "/tmp/sparse"])
-    with anyio.move_on_after(2), pytest.raises(FileError):
+    with anyio.fail_after(20), pytest.raises(FileError):
         await get(desk, "/tmp/sparse", local / "sparse", print)
     assert not (local / "sparse").exists() or (local / "sparse").stat().st_size < 16 * MIB
 
