@@ -414,7 +414,7 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
     process, _ = await launch(desk, SWAP, secret=str(local / "secret"))
     try:
         copied = 0
-        for number in range(40):
+        for number in range(5):
             target = local / str(number)
             done = await command(settings, "cp", f"{desk.id}:/tmp/swap", str(target))
             assert done.returncode in (0, 125), done.stderr
@@ -422,6 +422,8 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
             for path in target.rglob("*"):
                 assert not path.is_symlink()
                 assert path.is_dir() or path.read_text() in ("mine", "")
+        print("COPIED", copied)
+        assert copied, "no copy got through, so none was tested"
     finally:
         await process.kill()
 

@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,12 @@ class Room:
         return {"row": as_line(row), "key": vouching.key, "certificate": vouching.certificate,
                 "signature": vouching.signature}  # fmt: skip
 
+    def vouched_by_server(self, told: Told, folder: Path) -> Told:
+        """Return the report as a server of the same authority would vouch for it."""
+        enroll(self.folder / "authority", "server", "n1", folder / "identity", 1)
+        vouching = load_voucher(folder / "identity")(str(told["key"]))
+        return {**told, "certificate": vouching.certificate, "signature": vouching.signature}
+
 
 def changed(told: Told, **fields: object) -> Told:
     """Return the report with other fields in its event."""
@@ -60,27 +67,36 @@ def changed(told: Told, **fields: object) -> Told:
     return {**told, "row": json.dumps({**row, **fields})}
 
 
-FORGED: dict[str, Callable[[Room, Path], Told]] = {
-    "another desk's": lambda room, _: room.tell(Opened(OTHER, "", (), ()), chain=OTHER),
-    "of a desk with a door": lambda room, _: room.tell(WITH_DOOR),
-    "told by an owner": lambda room, _: room.tell(actor="owner"),
-    "not the first of its chain": lambda room, _: room.tell(before=1),
-    "without a wall": lambda room, _: room.tell(Opened(DESK, "", (), ())),
-    "data changed": lambda room, _: changed(
+NOT_ITS_KEEPER = "does not show that the node's keeper opened this desk"
+NOT_WHOLE = "the signature of its node's record is not valid"
+NOT_CERTIFIED = "is not certified for a node of this cluster: "
+FORGED: dict[str, tuple[Callable[[Room, Path], Told], str]] = {
+    "another desk's": (lambda room, _: room.tell(replace(OPENED, desk=OTHER), chain=OTHER), NOT_ITS_KEEPER),
+    "another desk's, in this desk's chain": (lambda room, _: room.tell(replace(OPENED, desk=OTHER)), "network access"),
+    "of a desk with a door": (lambda room, _: room.tell(WITH_DOOR), "network access"),
+    "told by an owner": (lambda room, _: room.tell(actor="owner"), NOT_ITS_KEEPER),
+    "not the first of its chain": (lambda room, _: room.tell(before=1), NOT_WHOLE),
+    "without a wall": (lambda room, _: room.tell(Opened(DESK, "", (), ())), NOT_ITS_KEEPER),
+    "data changed": (lambda room, _: changed(
         room.tell(), data=str(json.loads(str(room.tell()["row"]))["data"]).replace("gvisor", "microvm")
-    ),
-    "signature gone": lambda room, _: {
+    ), NOT_WHOLE),
+    "signature gone": (lambda room, _: {
         **room.tell(),
         "row": json.dumps({k: v for k, v in json.loads(str(room.tell()["row"])).items() if k != "signature"}),
-    },
-    "another key": lambda room, _: {**room.tell(), "key": room.tell(actor="keys")["key"]},
-    "a node of another authority": lambda room, other: Room(other).tell(),
-    "vouched for by a server": lambda room, other: {**room.tell(), **{
-        name: value for name, value in Room(other, "server").tell().items() if name != "row"
-    }},
-    "no certificate": lambda room, _: {**room.tell(), "certificate": ""},
-    "no signature of the node": lambda room, _: {**room.tell(), "signature": ""},
-    "nothing": lambda room, _: {},
+    }, NOT_WHOLE),
+    "another key": (
+        lambda room, _: {**room.tell(), "key": room.tell(actor="keys")["key"]},
+        NOT_CERTIFIED + "a signature is not valid",
+    ),
+    "a node of another authority": (
+        lambda room, other: Room(other).tell(), NOT_CERTIFIED + "a signature is not valid",
+    ),
+    "vouched for by a server": (
+        lambda room, other: room.vouched_by_server(room.tell(), other), NOT_CERTIFIED + ".* does not belong to a node",
+    ),
+    "no certificate": (lambda room, _: {**room.tell(), "certificate": ""}, NOT_CERTIFIED),
+    "no signature of the node": (lambda room, _: {**room.tell(), "signature": ""}, NOT_CERTIFIED),
+    "nothing": (lambda room, _: {}, "`row` is missing"),
 }  # fmt: skip
 
 
@@ -95,13 +111,14 @@ def test_an_incomplete_chain_proves_no_wall(tmp_path: Path, how: str) -> None:
     for name in ("room", "other"):
         (tmp_path / name).mkdir()
     room = Room(tmp_path / "room")
-    with pytest.raises(BriefError):
-        check_proof(FORGED[how](room, tmp_path / "other"), DESK, room.authority, now())
+    forge, why = FORGED[how]
+    with pytest.raises(BriefError, match=why):
+        check_proof(forge(room, tmp_path / "other"), DESK, room.authority, now())
 
 
 def test_an_expired_certificate_and_keys_without_an_authority_prove_nothing(tmp_path: Path) -> None:
     room = Room(tmp_path)
-    with pytest.raises(BriefError):
+    with pytest.raises(BriefError, match="certificate expired on"):
         check_proof(room.tell(), DESK, room.authority, now() + datetime.timedelta(days=2))
     with pytest.raises(BriefError, match="cannot be verified"):
         check_proof(room.tell(), DESK, "", now())

@@ -37,21 +37,34 @@ class Node:
         named = {"key": vouching.key, "certificate": vouching.certificate, "signature": vouching.signature}
         return {**named, **self.sealing.sign(self.signer)}
 
+    def state_as_server(self, folder: Path) -> Statement:
+        """Say who this is as a server of the same authority would vouch for it."""
+        enroll(self.folder / "authority", "server", "n1", folder, 1)
+        stated = self.state()
+        vouching = load_voucher(folder)(str(stated["key"]))
+        return {**stated, "certificate": vouching.certificate, "signature": vouching.signature}
 
-FORGED: dict[str, Callable[[Node, Path], Statement]] = {
-    "a node of another authority": lambda node, other: Node(other).state(),
-    "a server": lambda node, other: {**Node(other, "server").state()},
-    "a key that the node's keys did not sign": lambda node, _: {
+
+NOT_CERTIFIED = "is not certified for a node of this cluster: "
+NOT_SIGNED = "was not signed by the node's keys process"
+FORGED: dict[str, tuple[Callable[[Node, Path], Statement], str]] = {
+    "a node of another authority": (
+        lambda node, other: Node(other).state(), NOT_CERTIFIED + "a signature is not valid",
+    ),
+    "a server": (
+        lambda node, other: node.state_as_server(other), NOT_CERTIFIED + ".* does not belong to a node",
+    ),
+    "a key that the node's keys did not sign": (lambda node, _: {
         **node.state(),
         "sealing": base64.b64encode(SealingKey().public).decode(),
-    },
-    "a key that others signed": lambda node, other: {
+    }, NOT_SIGNED),
+    "a key that others signed": (lambda node, other: {
         **node.state(),
         **{name: value for name, value in Node(other).state().items() if name in ("sealing", "signed")},
-    },
-    "no key": lambda node, _: {**node.state(), "sealing": ""},
-    "nothing": lambda node, _: {},
-}
+    }, NOT_SIGNED),
+    "no key": (lambda node, _: {**node.state(), "sealing": ""}, NOT_CERTIFIED),
+    "nothing": (lambda node, _: {}, "it has no key"),
+}  # fmt: skip
 
 
 def test_only_the_keys_they_were_sealed_for_open_secrets(tmp_path: Path) -> None:
@@ -64,16 +77,17 @@ def test_only_the_keys_they_were_sealed_for_open_secrets(tmp_path: Path) -> None
     for place in (0, 40, len(sealed) - 1):
         changed = bytearray(sealed)
         changed[place] ^= 1
-        with pytest.raises(BriefError):
+        with pytest.raises(BriefError, match="cannot be decrypted"):
             node.sealing.open(bytes(changed))
-    with pytest.raises(BriefError):
+    with pytest.raises(BriefError, match="cannot be decrypted"):
         node.sealing.open(b"short")
 
 
 @pytest.mark.parametrize("how", FORGED)
 def test_secrets_are_not_sealed_for_an_unknown_node(tmp_path: Path, how: str) -> None:
     node = Node(tmp_path / "node")
-    with pytest.raises(BriefError):
-        seal_values(VALUES, FORGED[how](node, tmp_path / "other"), node.authority)
-    with pytest.raises(BriefError):
+    forge, why = FORGED[how]
+    with pytest.raises(BriefError, match=why):
+        seal_values(VALUES, forge(node, tmp_path / "other"), node.authority)
+    with pytest.raises(BriefError, match="no certificate of a cluster's authority"):
         seal_values(VALUES, node.state(), "")
