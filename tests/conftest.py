@@ -172,10 +172,12 @@ def state_directory() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="hotdesk-test-", dir="/tmp"))
     folder.chmod(0o755)
     before = things(folder)
-    yield folder
-    left = {f"layer {name} in the pool" for name in pool_left(folder)}
-    left |= settle(lambda: things(folder) - before)
-    shutil.rmtree(folder)
+    try:
+        yield folder
+    finally:
+        left = {f"layer {name} in the pool" for name in pool_left(folder)}
+        left |= settle(lambda: things(folder) - before)
+        shutil.rmtree(folder)
     assert not left, "left after the session:\n" + "\n".join(sorted(left))
 
 

@@ -1209,13 +1209,13 @@ async def test_a_connection_that_is_idle_across_a_grants_end_carries_no_secret_a
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:
     world.raw.heads.clear()
-    scope = Scope((parse_rule("kept.test"),), (parse_grant("kept-token@kept.test seconds=4"),), world.names)
+    scope = Scope((parse_rule("kept.test"),), (parse_grant("kept-token@kept.test seconds=10"),), world.names)
     code = (
         TOOLS
         + """
 s = connect("kept.test")
 first = ask(s, get("kept.test", "/good"))["status"]
-time.sleep(4.2)
+time.sleep(10.2)
 tell([first, ask(s, get("kept.test", "/good"))["status"]])
 """
     )

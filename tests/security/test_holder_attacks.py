@@ -211,10 +211,11 @@ def test_a_planted_socket_is_never_called(pose: str) -> None:
 
 
 FIND_SERVER = """
-import os
+import os, sys
 from hotdesk import config, host
 from hotdesk.errors import HostError
-os.setgroups([]); os.setgid(54321); os.setuid(54321)
+uid = int(sys.argv[1])
+os.setgroups([]); os.setgid(uid); os.setuid(uid)
 try:
     print(host.find_server(config.load()))
 except HostError:
@@ -227,7 +228,8 @@ except HostError:
     Removal("hotdesk/host.py", " if is_private(str(own.parent)) else []", ""),
 )
 def test_a_server_that_another_user_poses_as_below_tmp_gets_no_command(settings: Config) -> None:
-    place = Path("/tmp/hotdesk-54321")
+    uid = (1 << 30) + os.getpid()  # no other test's, nor a user's
+    place = Path(f"/tmp/hotdesk-{uid}")
     place.mkdir(mode=0o755)
     try:
         folder = place / "hotdesk"
@@ -238,7 +240,7 @@ def test_a_server_that_another_user_poses_as_below_tmp_gets_no_command(settings:
             planted.chmod(0o666)
             others = ("HOTDESK_", "XDG_")
             env = {name: value for name, value in environment(settings).items() if not name.startswith(others)}
-            argv = [sys.executable, "-c", FIND_SERVER]
+            argv = [sys.executable, "-c", FIND_SERVER, str(uid)]
             done = subprocess.run(
                 argv, check=True, env={**env, "HOME": "/nonexistent"}, capture_output=True, text=True, timeout=30
             )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import stat
 import time
@@ -18,6 +16,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import FileError
 from tests.security.conftest import Attack, Craft, Init, Open, Owning
 from tests.security.guards import Removal, falls_without
+from tests.security.resident import peak, reset_peak
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -67,24 +66,6 @@ for number in range(given["count"]):
     os.symlink("t" * 3900, "n%0240d" % number)
 tell(number)
 """
-
-
-def memory() -> int:
-    """Return the resident bytes of this process, the owner."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
-def peak() -> int:
-    """Return the peak resident bytes since the last reset."""
-    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
-
-
-def reset_peak() -> int:
-    """Reset the peak, after returning memory that earlier tests freed; return the resident bytes."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")
-    return memory()
 
 
 @falls_without(

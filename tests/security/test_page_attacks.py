@@ -134,9 +134,13 @@ def test_no_other_page_can_frame_it(server: Served, browser: Browser) -> None:
     with opened(browser) as seen, page_room.elsewhere(f'<iframe src="{server.url}/"></iframe>') as outer:
         seen.page.on("console", lambda told: said.append(told.text))
         seen.page.goto(outer)
-        seen.page.wait_for_timeout(1000)
+        for _ in range(100):
+            if any("frame-ancestors" in text for text in said):
+                break
+            seen.page.wait_for_timeout(100)
         framed = seen.page.frames[1].evaluate("document.title")
     assert framed != "Sign in · hotdesk", said
+    assert any("frame-ancestors" in text for text in said), said
 
 
 @falls_without(

@@ -18,6 +18,7 @@ from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.security.guards import NEVER_THAWED, Removal, falls_without, no_guard
+from tests.security.resident import peak, reset_peak
 
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
@@ -223,14 +224,16 @@ async def test_a_paused_desk_does_not_grow_its_owner(fresh: Open, launch: Launch
         process = await desk.start(["sh", "-c", "yes"], stdin=True)
         await anyio.sleep(0.1)
         await desk.pause()
-        before = len(os.listdir("/proc/self/fd"))
+        descriptors, data = len(os.listdir("/proc/self/fd")), bytes(64 * MIB)
+        before = reset_peak()
         with anyio.move_on_after(0.5):
-            await process.send(bytes(64 * MIB))
+            await process.send(data)
         with anyio.move_on_after(0.5):
             async with anyio.create_task_group() as tasks:
                 for _ in range(50):
                     tasks.start_soon(desk.run, ["true"])
-        assert len(os.listdir("/proc/self/fd")) <= before + 2
+        assert len(os.listdir("/proc/self/fd")) <= descriptors + 2
+        assert peak() - before < 32 * MIB
         await desk.resume()
         await process.kill()
         assert (await desk.run(["echo", "here"])).text == "here\n"

@@ -692,7 +692,7 @@ async def replace_python(desk: Desk, text: str) -> None:
     Removal(
         "keeper/root.py",
         "        try:\n            wrong = tracked.wall.list_root_flaws(",
-        '        try:\n            __import__("time").sleep(1)\n            wrong = tracked.wall.list_root_flaws(',
+        '        try:\n            __import__("time").sleep(5)\n            wrong = tracked.wall.list_root_flaws(',
     ),
 )
 async def test_a_root_guest_that_never_passes_the_proof_delays_no_other_desk(
@@ -708,7 +708,7 @@ async def test_a_root_guest_that_never_passes_the_proof_delays_no_other_desk(
             await other.usage()
             longest = max(longest, time.monotonic() - start)
             await anyio.sleep(0.05)
-        assert longest < 0.6, "the keeper waited for a hostile root"
+        assert longest < 3, "the keeper waited for a hostile root"
         assert keeper_seconds(runtime) - used < 2
 
 

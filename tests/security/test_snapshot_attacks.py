@@ -331,7 +331,8 @@ async def borrowed(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Re
         yield remote
 
 
-GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "99999999999", "OTHER.1", "../OTHER.1", "KEPT")
+GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "99999999999", "OTHER.1", "../OTHER.1",
+           "KEPT")  # fmt: skip
 
 
 @falls_without(
@@ -340,6 +341,11 @@ GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "9999
     Removal("room/rootfs.py", "        if snapshot not in self.snapshots:\n", "        if not snapshot:\n"),
     Removal("room/rootfs.py", "        return self.snapshots[snapshot]\n", "        return snapshot\n"),
     cases="10",
+)
+@falls_without(
+    "snapshots of its own",
+    Removal("room/rootfs.py", "str] = field(default_factory=dict)", "str] = field(default_factory=lambda all={}: all)"),
+    cases="12",
 )
 @no_guard(
     "without the first guard another refuses it: the keeper's names, or the shape a request must have",

@@ -414,7 +414,9 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
     process, _ = await launch(desk, SWAP, secret=str(local / "secret"))
     try:
         copied = 0
-        for number in range(5):
+        for number in range(60):
+            if number >= 5 and copied:
+                break
             target = local / str(number)
             done = await command(settings, "cp", f"{desk.id}:/tmp/swap", str(target))
             assert done.returncode in (0, 125), done.stderr
@@ -422,8 +424,7 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
             for path in target.rglob("*"):
                 assert not path.is_symlink()
                 assert path.is_dir() or path.read_text() in ("mine", "")
-        print("COPIED", copied)
-        assert copied, "no copy got through, so none was tested"
+        assert copied, "every copy failed before it had a file"
     finally:
         await process.kill()
 

@@ -76,9 +76,7 @@ async def test_a_ready_pod_is_claimed_with_one_request(tmp_path: Path) -> None:
         with anyio.fail_after(30):
             await agent.runtime.pool.wait_until_full()
         agent.runtime.pool.keep(SMALL, 0)
-        start = anyio.current_time()
         desk = await agent.runtime.open(Spec(cpus=0.5, memory=256 << 20, disk=64 << 20, deadline=100, env={"A": "1"}))
-        assert anyio.current_time() - start < 1
         assert (await desk.run(["sh", "-c", "echo $A"])).text == "1\n"
         assert agent.pods.calls == ["create", "claim"]
         pod = agent.pods.stored[desk.id]
