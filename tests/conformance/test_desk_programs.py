@@ -7,6 +7,7 @@ import textwrap
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import anyio
 import pytest
@@ -391,23 +392,24 @@ async def test_an_infinite_timeout_is_no_error(fresh: Open, seconds: float) -> N
 async def test_a_timeout_kills_all_descendants(desk: Desk, flight: str) -> None:
     beat = f"beat-{len(flight)}"
     loop = f"while true; do date +%N >>{beat}; sleep 0.02; done"
-    done = await sh(desk, flight.format(loop), timeout=0.7)
+    done = await sh(desk, flight.format(loop), timeout=2)
     assert done.timed_out
     await until_still(desk, beat)
     assert (await sh(desk, f"pgrep -f 'd[a]te.*{beat}'")).stdout == b""
 
 
 async def test_a_timeout_ends_a_program_whose_child_holds_the_output(desk: Desk) -> None:
-    done = await sh(desk, "echo left; setsid sleep 60 & exit 0", timeout=0.7)
+    done = await sh(desk, "echo left; setsid sleep 60 & exit 0", timeout=2)
     assert done.timed_out
     assert done.stdout == b"left\n"
 
 
 async def test_cancelling_a_run_kills_the_tree(desk: Desk) -> None:
     loop = "while true; do date +%N >>cancel-beat; sleep 0.02; done"
-    with anyio.move_on_after(0.7) as scope:
-        await sh(desk, f"(setsid sh -c '{loop}; true' &); {loop}", timeout=None)
-    assert scope.cancelled_caught
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(sh, desk, f"(setsid sh -c '{loop}; true' &); {loop}", timeout=None))
+        await until_there(desk, "cancel-beat")
+        tasks.cancel_scope.cancel()
     await until_still(desk, "cancel-beat")
     assert (await sh(desk, "pgrep -f 'd[a]te.*cancel-beat'")).stdout == b""
 

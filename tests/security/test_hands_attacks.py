@@ -20,7 +20,7 @@ from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Done, Spec
-from hotdesk.errors import DeskError, LinkError
+from hotdesk.errors import DeskError, FileError, LinkError
 from hotdesk.hands import packages
 from hotdesk.hands.page.login import PageLogin, PageSession
 from hotdesk.hands.page.server import PageFile, PageServer
@@ -337,13 +337,30 @@ async def test_a_viewers_clipboard_does_not_reach_the_desk(host: Host, liar: Lin
 async def test_a_viewer_without_control_cannot_move_or_press(host: Host, desktop: LinkedDesk) -> None:
     seat = host.get_seat(desktop)
     await seat.ask("screen.input", events=[["move", 5, 5]])
-    async with looking(seat) as (_, stream):
-        stream.sendall(struct.pack(">BBHH", 5, 0, 300, 300) + struct.pack(">BBxxI", 4, 1, ord("a")))
-        await anyio.sleep(0.3)
+    async with looking(seat) as (number, stream):
+        acts = struct.pack(">BBHH", 5, 0, 300, 300) + struct.pack(">BBxxI", 4, 1, ord("a"))
+        stream.sendall(acts)
+        await anyio.sleep(0.5)
         where = (await desktop.run(["xdotool", "getmouselocation"], env=X11)).text
         pressed = (await desktop.run(["python3", "-c", PRESSED], env=X11)).text
+        await seat.ask("view.lease", number=number)
+        stream.sendall(acts)
+        with anyio.fail_after(10):  # with control, the same arrives
+            while (await desktop.run(["python3", "-c", PRESSED], env=X11)).text != "1\n":
+                await anyio.sleep(0.05)
     assert where.startswith("x:5 y:5 ")
     assert pressed == "0\n"
+
+
+async def logged(desk: LinkedDesk, count: int) -> list[float]:
+    """Wait until the logger has written so many times; return them."""
+    with anyio.fail_after(20):
+        while True:
+            with suppress(FileError):
+                *lines, _ = (await desk.read("/tmp/log")).split(b"\n")
+                if len(lines) >= count:
+                    return [float(line) for line in lines]
+            await anyio.sleep(0.05)
 
 
 @falls_without(
@@ -365,15 +382,14 @@ async def test_a_viewer_without_control_cannot_move_or_press(host: Host, desktop
 async def test_programs_are_stopped_and_tools_refused_while_a_person_drives(host: Host, desktop: LinkedDesk) -> None:
     hands, wheel = await host.hands(desktop), host.get_wheel(desktop)
     logger = await desktop.start(["python3", "-c", LOGGER], stdin=False)
-    await anyio.sleep(0.3)
+    await logged(desktop, 10)
     async with looking(host.get_seat(desktop)) as (number, _):
         await wheel.take(number, "a test")
         with anyio.fail_after(10):
             seen = await hands.use("screen_screenshot", {})
         await anyio.sleep(0.6)
         await wheel.hand_back(number, "a test")
-    await anyio.sleep(0.2)
-    times = [float(line) for line in (await desktop.read("/tmp/log")).split()]
+    times = await logged(desktop, len(await logged(desktop, 10)) + 10)
     await logger.kill()
     assert not seen.ok
     assert not seen.image

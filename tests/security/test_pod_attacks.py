@@ -17,6 +17,7 @@ import pytest
 
 from hotdesk.desk.pod.listener import HANDSHAKE_SECONDS, MAX_HANDSHAKES
 from hotdesk.desk.pod.preflight import PreflightReport
+from hotdesk.desk.records import list_desks
 from hotdesk.errors import HostError, HotdeskError, WallError
 from hotdesk_guest.mux import OPEN
 from hotdesk_guest.wire import encode_frame
@@ -240,6 +241,7 @@ async def test_a_pod_that_the_cluster_loosened_is_no_desk(tmp_path: Path) -> Non
         with pytest.raises(WallError, match="readOnlyRootFilesystem is missing"):
             await agent.runtime.open(SMALL)
         assert agent.pods.stored == {}
+        assert list_desks(agent.runtime.config.run) == []
 
 
 REFUSED = PreflightReport((), (f"{NODE}: the network policy is not enforced: a pod reaches the API server",))

@@ -253,9 +253,9 @@ async def test_a_process_has_no_privilege(desk: Desk, attack: Attack) -> None:
     """,
 )
 @no_guard("this machine's own hard limit is as low, and its root may not raise it", cases="lock memory without end")
-@no_guard("taken off when an image is built: tests/unit/desk/test_unpack.py", cases="setuid programs of the image")
 @no_guard(
-    "no such program of the image keeps a setuid bit: tests/unit/desk/test_unpack.py", cases="su, sudo and newgrp"
+    "no program of an image keeps a setuid bit: tests/unit/desk/image/test_importer.py removes it and looks",
+    cases="setuid programs of the image | su, sudo and newgrp",
 )
 @pytest.mark.parametrize("what", RISE)
 async def test_a_process_cannot_gain_privileges(answers: dict[str, object], what: str) -> None:

@@ -24,6 +24,7 @@ import pytest
 from e2b.sandbox.signature import get_signature
 
 from hotdesk.api.e2b.control import snapshots
+from hotdesk.api.e2b.control.control import ACTS
 from hotdesk.api.http import body_limits, protocol
 from hotdesk.api.keys import MAX_TENANT_KEYS, STORED, ApiKeys
 from hotdesk.api.launch import job_command
@@ -891,6 +892,10 @@ def test_a_launcher_follows_no_link_when_writing(tmp_path: Path) -> None:
         pass
 
 
+NEVER = "i" + "0" * 20
+"""The id of a sandbox that never existed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Theirs:
     """What one tenant has in the E2B API, and a client of another tenant."""
@@ -964,6 +969,28 @@ def test_another_tenants_sandbox_is_in_no_list_and_no_metrics(theirs: Theirs) ->
     assert theirs.eve.get("/sandboxes").json() == []
     assert theirs.eve.get("/v2/sandboxes?state=running,paused").json() == []
     assert theirs.eve.get(f"/sandboxes/metrics?sandbox_ids={theirs.sandbox}").json() == {"sandboxes": {}}
+
+
+ACT_BODIES: dict[str, dict[str, object]] = {
+    "connect": {"timeout": 60}, "resume": {"timeout": 60}, "timeout": {"timeout": 1}, "refreshes": {"duration": 60},
+    "snapshots": {"name": "stolen"}, "network": {"allowOut": ["a.test"], "denyOut": ["0.0.0.0/0"]},
+    "shares": {"port": 8000},
+}  # fmt: skip
+BY_SANDBOX = [("GET", ""), *((method, f"/{act}") for method, act in ACTS), ("DELETE", "")]
+
+
+@falls_without(
+    "a sandbox is one tenant's",
+    Removal("e2b/sandboxes.py", " or found.tenant.name != tenant or has_ended(found)", " or has_ended(found)"),
+)
+@pytest.mark.parametrize(("method", "act"), BY_SANDBOX, ids=[f"{method} {act}" for method, act in BY_SANDBOX])
+def test_another_tenants_sandbox_is_answered_as_unknown(theirs: Theirs, method: str, act: str) -> None:
+    body = ACT_BODIES.get(act[1:], {}) if method in ("POST", "PUT") else None
+    found, never = [
+        theirs.eve.request(method, f"/sandboxes/{each}{act}", json=body) for each in (theirs.sandbox, NEVER)
+    ]
+    assert (found.status_code, found.text.replace(theirs.sandbox, NEVER)) == (never.status_code, never.text)
+    assert found.status_code == 404, found.text
 
 
 @falls_without(

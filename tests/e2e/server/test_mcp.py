@@ -138,8 +138,11 @@ async def test_a_waiting_caller_gets_progress(client: Client) -> None:
 
 @pytest.mark.parametrize("tool", ["run", pytest.param("shell", marks=pytest.mark.long)])
 async def test_cancelling_a_call_ends_its_programs(client: Client, tool: str) -> None:
-    with anyio.move_on_after(2):
-        await client.call_tool(tool, {"command": f"echo here > began-{tool}; sleep 97531"})
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, tool, {"command": f"echo here > began-{tool}; sleep 97531"})
+        began = {"command": f"until [ -s began-{tool} ]; do sleep 0.05; done; echo it began"}
+        assert "it began" in text_of(await client.call_tool("run", began))
+        tasks.cancel_scope.cancel()
     checked = await client.call_tool("run", {"command": f"cat began-{tool}; sleep 1; pgrep -f 'sleep [9]7531' | wc -l"})
     assert "here\n0\n" in text_of(checked)
     after = await client.call_tool(tool, {"command": "echo still there"})

@@ -131,19 +131,6 @@ async def test_deadline_and_idle_time_are_enforced(tmp_path: Path) -> None:
         assert agent.runtime.keeper.ended[idle.id] == "idle"
 
 
-async def test_a_pod_that_the_cluster_loosened_is_deleted(tmp_path: Path) -> None:
-    async with open_agent(tmp_path) as agent:
-
-        def loosen(pod: dict[str, object]) -> None:
-            pod["spec"]["containers"][0]["securityContext"].pop("readOnlyRootFilesystem")  # type: ignore[index]
-
-        agent.pods.admit = loosen
-        with pytest.raises(WallError, match="readOnlyRootFilesystem is missing"):
-            await agent.runtime.open(SMALL)
-        assert agent.pods.stored == {}
-        assert list_desks(agent.runtime.config.run) == []
-
-
 @pytest.mark.parametrize(
     ("spec", "error", "why"),
     [
