@@ -51,6 +51,9 @@ def exhaust(folder: Path) -> None:
     with suppress(OSError):
         for number in count():
             (folder / f"{number:0200}").mkdir()
+    with suppress(OSError):  # where the last one failed, it may have needed two blocks; here each needs one
+        for number in count():
+            (folder / f"{0:0200}" / str(number)).mkdir()
 
 
 def nest(folder: Path) -> None:
