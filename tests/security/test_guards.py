@@ -151,7 +151,7 @@ def test_no_attack_is_both_guarded_and_said_to_have_no_guard() -> None:
 
 
 def test_every_removal_matches_the_source_once_and_leaves_a_program(tmp_path: Path) -> None:
-    named = {}
+    named: dict[str, str] = {}
     for guard in GUARDS:
         for file, text in take_out(guard, ROOT / "src").items():
             if file.suffix == ".py":

@@ -268,7 +268,13 @@ async def test_an_image_adds_no_device_and_no_privilege(evil: Desk, attack: Atta
 
 FILL = {
     "memory": "data = [bytearray(os.urandom(1 << 20)) for _ in range(400)]",
-    "tmpfs": "with open('/dev/shm/x', 'wb') as f:\n    [f.write(os.urandom(1 << 20)) for _ in range(400)]",
+    "tmpfs": """
+try:
+    with open("/dev/shm/x", "wb", buffering=0) as f:
+        [f.write(os.urandom(1 << 20)) for _ in range(400)]
+except OSError:
+    pass  # the file system has a size
+""",
     "sockets": """
 pairs = []
 try:
@@ -315,7 +321,7 @@ async def test_filled_memory_counts_against_the_desk(settings: Config, fresh: Op
             survived = True
         except DeskGone:
             survived = False
-        if what in ("memory", "tmpfs"):
+        if what == "memory":
             assert not survived
         if survived:
             assert cgroup.read_memory_use().total <= 160 * MIB

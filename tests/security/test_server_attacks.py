@@ -892,7 +892,7 @@ def test_a_launcher_follows_no_link_when_writing(tmp_path: Path) -> None:
         pass
 
 
-NEVER = "i" + "0" * 20
+NO_SANDBOX = "i" + "0" * 20
 """The id of a sandbox that never existed."""
 
 
@@ -987,9 +987,9 @@ BY_SANDBOX = [("GET", ""), *((method, f"/{act}") for method, act in ACTS), ("DEL
 def test_another_tenants_sandbox_is_answered_as_unknown(theirs: Theirs, method: str, act: str) -> None:
     body = ACT_BODIES.get(act[1:], {}) if method in ("POST", "PUT") else None
     found, never = [
-        theirs.eve.request(method, f"/sandboxes/{each}{act}", json=body) for each in (theirs.sandbox, NEVER)
+        theirs.eve.request(method, f"/sandboxes/{each}{act}", json=body) for each in (theirs.sandbox, NO_SANDBOX)
     ]
-    assert (found.status_code, found.text.replace(theirs.sandbox, NEVER)) == (never.status_code, never.text)
+    assert (found.status_code, found.text.replace(theirs.sandbox, NO_SANDBOX)) == (never.status_code, never.text)
     assert found.status_code == 404, found.text
 
 
