@@ -40,6 +40,8 @@ class ClusterAttacks:
     tasks: Background
     node: Address
     errors: list[Exception] = field(default_factory=list)
+    mistakes: list[Exception] = field(default_factory=list)
+    """Errors in what a test lets fake nodes answer."""
     dialers: list[NodeDialer] = field(default_factory=list)
     clusters: list[ClusterRuntime] = field(default_factory=list)
 
@@ -71,6 +73,7 @@ class ClusterAttacks:
         for cluster in self.clusters:
             cluster.nodes.close()
         await anyio.sleep(0.1)
+        assert self.mistakes == []
 
     async def pose(self, answer: Answer, report: NodeReport = REPORT, identity: Path | None = None) -> Address:
         """Listen as a fake node that sends what the test chooses; return the address."""
@@ -105,12 +108,25 @@ class ClusterAttacks:
         request, _ = await read_request(sock)
         target = f"{request.method.decode()} {request.target.decode()}"
         if target != "GET /node":
-            await answer(sock, target)
+            await self.send_answer(sock, target, answer)
             return
         await switch(sock, "hotdesk-reports")
         while True:
-            await (answer(sock, target) if is_report(answer) else send(sock, write_report(report)))
+            if is_report(answer):
+                await self.send_answer(sock, target, answer)
+            else:
+                await send(sock, write_report(report))
             await anyio.sleep(0.2)
+
+    async def send_answer(self, sock: socket.socket, target: str, answer: Answer) -> None:
+        """Let the test answer, and note its own mistakes, which would look like a caller that disconnects."""
+        try:
+            await answer(sock, target)
+        except (OSError, anyio.ClosedResourceError):
+            raise
+        except Exception as e:
+            self.mistakes.append(e)
+            raise
 
 
 def is_report(answer: Answer) -> bool:
