@@ -135,7 +135,7 @@ def collected() -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_every_attack_names_its_guard_or_why_it_has_none() -> None:
     attacks = collected()
     named = {attack for guard in GUARDS for attack in guard.attacks} | set(NO_GUARD)
