@@ -136,6 +136,36 @@ def create(place: int, name: str, mode: int = 0o600) -> int:
     return fd
 
 
+def narrow(folder: Path) -> int:
+    """Take from the group what is not everyone's, of all this process owns below a folder; return how many changed.
+
+    Kubernetes gives a volume's files to its group at every mount (`fsGroup`: 0660 for files, 2770 for folders), and
+    hotdesk gives a group nothing. What everyone may do stays as it is: that was a person's doing, who must be told.
+    """
+    changed = 0
+    for _, _, files, place in os.fwalk(folder, topdown=False):
+        for name in files:
+            with suppress(OSError):  # a link, a socket, or removed meanwhile
+                fd = os.open(name, READ, dir_fd=place)
+                try:
+                    changed += _narrow_one(fd)
+                finally:
+                    os.close(fd)
+        changed += _narrow_one(place)
+    return changed
+
+
+def _narrow_one(fd: int) -> bool:
+    found = os.fstat(fd)
+    mode = stat.S_IMODE(found.st_mode)
+    wanted = mode & ~stat.S_ISGID & ~(0o070 & ~(mode << 3))
+    is_ours = found.st_uid == os.geteuid() and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+    if wanted == mode or not is_ours:
+        return False
+    os.fchmod(fd, wanted)
+    return True
+
+
 def remove(folder: Path, name: str) -> None:
     with enter_folder(folder) as place, translate_errors(folder / name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=place)

@@ -25,6 +25,7 @@ from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
 from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import BriefError, HostError, make_printable
+from hotdesk.linux import private_files
 
 LOOPBACK = "127.0.0.1"
 ACME_FOLDER = "acme"
@@ -81,6 +82,8 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     serving = _merge_settings(settings, arguments)
+    if serving.nodes and os.geteuid() != 0:
+        _narrow_state(settings)
     if serving.acme:
         from hotdesk.api.acme.files import prepare
 
@@ -101,6 +104,18 @@ def main(arguments: argparse.Namespace) -> int:
     if not serving.nodes:
         _warn_of_walls(settings, serving)
     return run(settings, serving, plain, tls, lambda: _reload_settings(arguments, has_keys=True), challenges)
+
+
+def _narrow_state(settings: Config) -> None:
+    """Close to the group again what a mount of the volume opened. Such a server has one user, who owns every file."""
+    changed = sum(private_files.narrow(each) for each in (settings.lib, settings.run) if each.is_dir())
+    if changed:
+        print(
+            f"hotdesk: {changed} files and folders below {settings.lib} and {settings.run} were open to the group of "
+            "this process, as Kubernetes leaves them when it mounts a volume; now only their owner can access them",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _has_valid_key(settings: Config) -> bool:
