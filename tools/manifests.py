@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from textwrap import indent
 from typing import Any, TypeAlias
 
 import yaml  # type: ignore[import-untyped]
@@ -31,19 +32,56 @@ VALUES: dict[str, dict[str, str]] = {
         "nodes.selector": "spec.template.spec.nodeSelector",
         "nodes.tolerations": "spec.template.spec.tolerations",
         "nodes.graceSeconds": "spec.template.spec.terminationGracePeriodSeconds",
+        "nodes.priorityClassName": "spec.template.spec.priorityClassName",
+        "nodes.diskFloor": "spec.template.spec.containers.0.env.1.value",
         "nodes.identitySecret": "spec.template.spec.volumes.0.secret.secretName",
         "nodes.state": "spec.template.spec.volumes.1.hostPath.path",
     },
     "StatefulSet/hotdesk-server": {
         "server.image": "spec.template.spec.containers.0.image",
         "server.args": "spec.template.spec.containers.0.args",
+        "server.probe": " ".join(
+            f"spec.template.spec.containers.0.{kind}Probe.exec.command" for kind in ("startup", "readiness", "liveness")
+        ),
+        "server.envFrom": "spec.template.spec.containers.0.envFrom",
+        "server.graceSeconds": "spec.template.spec.terminationGracePeriodSeconds",
         "server.resources": "spec.template.spec.containers.0.resources",
         "server.identitySecret": "spec.template.spec.volumes.1.secret.secretName",
         "server.storage": "spec.volumeClaimTemplates.0.spec.resources.requests.storage",
     },
     "ConfigMap/hotdesk-server": {"server.config": "data"},
 }
-"""Values of the chart and their places, by object."""
+"""Values of the chart and their places, by object; several places are separated by spaces."""
+ADDITIONS: dict[str, dict[str, str]] = {
+    "StatefulSet/hotdesk-server": {"server.env": "spec.template.spec.containers.0.env"},
+    "NetworkPolicy/hotdesk-server": {"server.egress": "spec.egress"},
+}
+"""Values of the chart that are added to a list of the base, empty by default; and where that list is."""
+COMMENTS: dict[str, str] = {
+    "nodes.graceSeconds": "Seconds until an agent is killed: the time of --drain, and that of burning all desks.",
+    "nodes.priorityClassName": "With a lower class a node that lacks disk or memory evicts the agent with its desks.",
+    "nodes.diskFloor": """\
+Free space below which no desk is opened. The kubelet evicts pods at 10 % and deletes images at 15 % of the node's disk:
+write 15 % of it, unless `state` is on a disk of its own.""",
+    "server.config": "The files of /state/etc. A change replaces the server's pod.",
+    "server.args": "With another port, change it in `probe` too.",
+    "server.probe": "The command of the server's probes: whether it answers at this port of loopback.",
+    "server.envFrom": "ConfigMaps and Secrets, such as one with ANTHROPIC_API_KEY, OPENAI_API_KEY or OTEL_* variables.",
+    "server.resources": """\
+The memory of the server and all its jobs, which are killed together above the limit. It is at least
+  512 MiB + 24 MiB for each tenant + 128 MiB for each job that runs at once (without a model 52 MiB).
+`jobs` in [serve.quota] of `config` bounds those of one tenant: two tenants with 12 jobs need 3.6 GiB.""",
+    "server.graceSeconds": "Seconds until the server is killed: it closes streams, stops jobs, burns or leaves desks.",
+    "server.env": "Further environment variables, as in a container's `env`.",
+    "server.egress": """\
+Further rules of the server's NetworkPolicy, which by default admits agents and DNS alone. Jobs with a model, ACME and
+OpenTelemetry need them, such as
+  - {to: [{ipBlock: {cidr: 0.0.0.0/0, except: [10.0.0.0/8, 169.254.0.0/16]}}], ports: [{protocol: TCP, port: 443}]}""",
+}
+"""Comments of the chart's values."""
+CHECKSUM = "{{ .Values.server.config | toJson | sha256sum | quote }}"
+"""In the chart alone: an annotation of the server's pod that changes with its settings. Kustomize hashes a name."""
+SERVER = "StatefulSet/hotdesk-server"
 AGENT = "DaemonSet/hotdesk-node"
 """The agent: it is root on its nodes, so only the standard `privileged` admits it."""
 DESK = PodOrder("i0", 1, 1 << 30, 1 << 30, 3600, "10.0.0.1:3720", "token", "certificate")
@@ -73,7 +111,7 @@ def main() -> int:
         for name, text in files.items():
             (CHART / name).parent.mkdir(parents=True, exist_ok=True)
             (CHART / name).write_text(text)
-    faults += compare_with_helm(documents)
+    faults += [*compare_with_helm(documents), *find_value_faults()]
     print(*faults, sep="\n", end="\n" if faults else "")
     return bool(faults)
 
@@ -91,7 +129,15 @@ def read_folder(folder: Path) -> list[Document]:
     for each in found:
         if each["kind"] != "Namespace":
             each["metadata"]["namespace"] = kustomization["namespace"]
-    return found
+    return [*found, *_generate_maps(folder, kustomization)]
+
+
+def _generate_maps(folder: Path, kustomization: Document) -> Iterator[Document]:
+    """Make the ConfigMaps that Kustomize generates from files, without the hash in their names."""
+    for each in kustomization.get("configMapGenerator", []):
+        metadata = {"name": each["name"], "namespace": kustomization["namespace"]}
+        data = {name: (folder / name).read_text() for name in each["files"]}
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def name_of(document: Document) -> str:
@@ -172,18 +218,40 @@ def build_chart(documents: list[Document]) -> dict[str, str]:
             continue  # `helm install --namespace` names it
         copied: Document = json.loads(json.dumps(each))
         copied["metadata"]["namespace"] = "{{ .Release.Namespace }}"
-        for value, place in VALUES.get(name_of(each), {}).items():
+        for value, places in VALUES.get(name_of(each), {}).items():
+            for place in places.split():
+                section, name = value.split(".")
+                text = f"{{{{ .Values.{value} | toJson }}}}"
+                values.setdefault(section, {})[name] = _replace(copied, place.split("."), text)
+        for value, place in ADDITIONS.get(name_of(each), {}).items():
             section, name = value.split(".")
-            text = f"{{{{ .Values.{value} | toJson }}}}"
-            values.setdefault(section, {})[name] = _replace(copied, place.split("."), text)
-        written: str = yaml.safe_dump(copied, sort_keys=False, width=1000)
+            values.setdefault(section, {})[name] = []
+            _add_to_list(copied, place.split("."), value)
+        if name_of(each) == SERVER:
+            copied["spec"]["template"]["metadata"]["annotations"] = {"checksum/config": CHECKSUM}
+        written: str = yaml.safe_dump(copied, sort_keys=False, width=100_000)
         file = f"templates/{each['metadata']['name']}-{each['kind'].lower()}.yaml"
         files[file] = written.replace("'{{", "{{").replace("}}'", "}}")
     version = _read_version()
     head = "# Written by `make manifests` from deploy/base, whose objects these are the defaults of.\n"
     files["Chart.yaml"] = _CHART.format(version=version)
-    files["values.yaml"] = head + yaml.dump(values, Dumper=ValuesDumper, sort_keys=False, width=110)
+    files["values.yaml"] = head + "".join(_write_section(*each) for each in values.items())
     return files
+
+
+def _write_section(section: str, values: Mapping[str, Any]) -> str:
+    """Write some of the chart's values, each below its comment."""
+    text = f"{section}:\n"
+    for name, value in values.items():
+        comment = "".join(f"# {line}\n" for line in COMMENTS.get(f"{section}.{name}", "").splitlines())
+        text += indent(comment + yaml.dump({name: value}, Dumper=ValuesDumper, sort_keys=False, width=110), "  ")
+    return text
+
+
+def _add_to_list(document: Any, place: list[str], value: str) -> None:
+    """Have a list be followed by the list that is a value of the chart."""
+    found = _replace(document, place, "")
+    _replace(document, place, f"{{{{ concat (fromJsonArray `{json.dumps(found)}`) .Values.{value} | toJson }}}}")
 
 
 def _replace(document: Any, place: list[str], text: str) -> Any:
@@ -205,16 +273,56 @@ def find_stale(files: Mapping[str, str]) -> list[str]:
 
 def compare_with_helm(documents: list[Document]) -> list[str]:
     """List differences between the base and the chart as Helm renders it, and the findings of Helm's linter."""
-    helm = str(Path(sys.executable).with_name("helm"))
-    linted = subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
-    argv = [helm, "template", "hotdesk", str(CHART), "--namespace", _NAMESPACE]
-    rendered = subprocess.run(argv, capture_output=True, text=True, check=False)
+    linted = _run_helm("lint", "--strict", str(CHART))
+    rendered = _render()
     if linted.returncode or rendered.returncode:
         return [linted.stdout + linted.stderr + rendered.stderr]
     found = {name_of(each): each for each in yaml.safe_load_all(rendered.stdout) if each is not None}
     wanted = {name_of(each): each for each in documents if each["kind"] != "Namespace"}
+    annotations = found[SERVER]["spec"]["template"]["metadata"].pop("annotations")
+    if annotations.keys() != {"checksum/config"}:
+        return [f"Helm renders other annotations of the server's pod: {annotations}"]
     other = [name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)]
     return [f"Helm renders {name} otherwise than deploy/base has it" for name in other]
+
+
+def find_value_faults() -> list[str]:
+    """List values of the chart that do not change what they are for: additions to lists, and the checksum."""
+    changed = {
+        "env": [{"name": "A", "value": "b"}],
+        "egress": [{"ports": [{"port": 443}]}],
+        "config": {"config.toml": "x"},
+    }
+    rendered = _render("--set-json", f"server={json.dumps(changed)}")
+    if rendered.returncode:
+        return [rendered.stderr]
+    before = {name_of(each): each for each in yaml.safe_load_all(_render().stdout) if each is not None}
+    after = {name_of(each): each for each in yaml.safe_load_all(rendered.stdout) if each is not None}
+    faults = [
+        f"{value} is not added to {name}"
+        for name, additions in ADDITIONS.items()
+        for value, place in additions.items()
+        if _get(after[name], place) != _get(before[name], place) + changed[value.partition(".")[2]]
+    ]
+    place = "spec.template.metadata.annotations"
+    if _get(after[SERVER], place) == _get(before[SERVER], place):
+        faults.append("another server.config makes no other pod")
+    return faults
+
+
+def _get(document: Any, place: str) -> Any:
+    for step in place.split("."):
+        document = document[int(step)] if isinstance(document, list) else document[step]
+    return document
+
+
+def _render(*options: str) -> subprocess.CompletedProcess[str]:
+    return _run_helm("template", "hotdesk", str(CHART), "--namespace", _NAMESPACE, *options)
+
+
+def _run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    helm = str(Path(sys.executable).with_name("helm"))
+    return subprocess.run([helm, *arguments], capture_output=True, text=True, check=False)
 
 
 def _read_version() -> str:

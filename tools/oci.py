@@ -34,12 +34,18 @@ sys.path.insert(0, "/{SITE}")
 from hotdesk.cli import main
 main()
 """
-READY = """#!/usr/bin/python3 -I
+QUESTION = """#!/usr/bin/python3 -I
+import sys
 import urllib.request
-urllib.request.urlopen("http://127.0.0.1:3700/ready", timeout=4)
+port = sys.argv[1] if sys.argv[1:] else "3700"
+urllib.request.urlopen(f"http://127.0.0.1:{port}/PATH", timeout=9)
 """
-"""The server's readiness probe: the server listens on loopback without TLS."""
-SEALED = (Path("usr/local/bin/hotdesk"), COMMAND), (Path("usr/local/bin/hotdesk-ready"), READY)
+"""A question to the server, which listens on loopback without TLS."""
+SEALED = (
+    (Path("usr/local/bin/hotdesk"), COMMAND),
+    (Path("usr/local/bin/hotdesk-health"), QUESTION.replace("PATH", "health")),  # whether it answers: the pod's probes
+    (Path("usr/local/bin/hotdesk-ready"), QUESTION.replace("PATH", "ready")),  # whether desks can be opened
+)
 
 
 def make_base(cache: Path) -> Path:

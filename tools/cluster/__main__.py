@@ -125,6 +125,7 @@ class ClusterSteps:
     def wait_server(self) -> None:
         """Wait until the server reports that desks can be opened."""
         wait_for(lambda: self.is_ready("hotdesk-server-0"), 180, "a ready server")
+        wait_for(self.lab.can_open_desks, 60, "a node that opens desks")
 
     def is_ready(self, pod: str) -> bool:
         path = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'

@@ -183,6 +183,11 @@ class Lab:
             "cp", "/lab/bin/kubectl", "--kubeconfig", "/lab/pki/admin.kubeconfig", *argv, stdin=stdin, check=check
         )
 
+    def can_open_desks(self) -> bool:
+        """Return whether the server in the cluster answers that desks can be opened."""
+        command = ("exec", "-n", "hotdesk", "hotdesk-server-0", "--", "sh", "-c", "hotdesk-ready && echo yes")
+        return "yes" in self.kubectl(*command, check=False)
+
     def list_objects(self, kind: str, *argv: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", kind, "-o", "json", *argv))["items"]
         return found

@@ -89,9 +89,9 @@ class PodSteps:
     def refuse_open_network(self) -> str:
         """Wait until the agent has found out that nothing enforces policies; no desk may exist."""
         wait_for(lambda: "is not enforced" in self.read_agent_log(), 240, "the refusal of an open network")
-        if self.list_desks() or self.is_ready("-l", "app=hotdesk-server", space=SERVER):
+        if self.list_desks() or self.lab.can_open_desks():
             raise RuntimeError("desks were opened in a pool that is not trusted")
-        return "no desk, and the server is not ready"
+        return "no desk, and the server opens none"
 
     def list_desks(self, state: str = "") -> list[dict[str, Any]]:
         selector = f"app=hotdesk-desk,hotdesk/desk{f',hotdesk/state={state}' if state else ''}"
@@ -106,7 +106,7 @@ class PodSteps:
 
     def wait_server(self, seconds: float) -> None:
         """Wait until the server reports that desks can be opened; make a key."""
-        wait_for(lambda: self.is_ready("-l", "app=hotdesk-server", space=SERVER), seconds, "a ready server")
+        wait_for(self.lab.can_open_desks, seconds, "a node that opens desks")
         self.key = self.lab.kubectl(
             "exec", "-n", SERVER, "hotdesk-server-0", "--", "hotdesk", "key", "new", "--name", "lab"
         ).strip()
@@ -168,10 +168,9 @@ class PodSteps:
 
     def open_ready(self) -> str:
         """Have the server keep a pod ready, and open sandboxes from it."""
-        config = json.loads(self.lab.kubectl("get", "configmap", "hotdesk-server", "-n", SERVER, "-o", "json"))
-        text = config["data"]["config.toml"].replace("ready = {base = 0}", "ready = {base = 1}")
-        patch = json.dumps({"data": {"config.toml": text}})
-        self.lab.kubectl("patch", "configmap", "hotdesk-server", "-n", SERVER, "-p", patch)
+        file = self.lab.folder / "deploy/lab-pods/server.yaml"
+        file.write_text(file.read_text().replace("ready = {base = 0}", "ready = {base = 1}"))
+        self.lab.kubectl("apply", "-k", "/lab/deploy/lab-pods")
         self.lab.kubectl("delete", "pod", "hotdesk-server-0", "-n", SERVER, "--grace-period=2")
         self.wait_server(120)
         self.program("kill", self.create()["id"])  # the first sandbox of a tenant has pods kept ready
