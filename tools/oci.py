@@ -1,8 +1,9 @@
 """Build container images as OCI layouts: `make oci`: `out/oci/hotdesk.tar` for server and agents, `desk.tar` for pods.
 
 Two layers: a small Debian with the packages that `hotdesk setup` asks for, made by mmdebstrap and cached; and hotdesk
-with the libraries it needs, installed by pip from this machine's own index. Desks' images are not included: they are on
-a volume of the node. Desks that are pods start from `desk.tar`: hotdesk's image `base`, in one layer.
+with the libraries it needs. pip installs them from this machine's own index, and runs in that Debian's Python, whatever
+this machine's is. Desks' images are not included: they are on a volume of the node. Desks that are pods start from
+`desk.tar`: hotdesk's image `base`, in one layer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from hotdesk.config import load
@@ -25,7 +28,10 @@ from hotdesk.desk.image import requirements
 ROOT = Path(__file__).parents[1]
 NAME = "localhost/hotdesk:dev"
 DESK_NAME, DESK_IMAGE = "localhost/hotdesk-desk:dev", "base"
-RELEASE = "bookworm"
+RELEASE, PYTHON, ABI = "bookworm", "python3.11", "cpython-311"
+EXTRAS = "serve,kube,models,telemetry"
+IMPORTS = "hotdesk.api.server, kubernetes, anthropic, openai, genai_prices, opentelemetry.sdk.trace"
+"""What the image's Python must be able to import."""
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 SITE = "opt/hotdesk/site"
 COMMAND = f"""#!/usr/bin/python3 -I
@@ -62,32 +68,65 @@ def make_base(cache: Path) -> Path:
     return found
 
 
-def make_upper(target: Path) -> None:
-    """Write the upper layer: hotdesk, its libraries, two commands."""
-    with tempfile.TemporaryDirectory() as temporary:
+def make_upper(base: Path, target: Path) -> None:
+    """Write the upper layer: hotdesk, its libraries, three commands."""
+    wheels = sorted((ROOT / "dist").glob("hotdesk-*.whl"))
+    if len(wheels) != 1:
+        sys.exit("there is no wheel in dist/: run `make dist` first")
+    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         tree = Path(temporary)
-        wheels = sorted((ROOT / "dist").glob("hotdesk-*.whl"))
-        if len(wheels) != 1:
-            sys.exit("there is no wheel in dist/: run `make dist` first")
-        argv = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--target",
-            str(tree / SITE),
-            f"{wheels[0]}[serve,kube]",
-        ]
-        subprocess.run(argv, check=True)
+        subprocess.run(["tar", "-xf", str(base), "-C", temporary, "--exclude=./dev"], check=True)
+        install(tree, f"{wheels[0]}[{EXTRAS}]")
+        shutil.rmtree(tree / SITE / "bin", ignore_errors=True)
+        if faults := find_foreign_extensions(tree / SITE):
+            sys.exit("\n".join(faults))
         for place, text in SEALED:
-            (tree / place).parent.mkdir(parents=True, exist_ok=True)
             (tree / place).write_text(text)
             (tree / place).chmod(0o755)
-        shutil.rmtree(tree / SITE / "bin", ignore_errors=True)
+        python = ("chroot", temporary, "/usr/bin/python3", "-I")
+        compile_bytecode(python, Path("/", SITE))
+        subprocess.run([*python, "-c", f"import sys; sys.path.insert(0, '/{SITE}'); import {IMPORTS}"], check=True)
+        paths = [tree / SITE, *(tree / SITE).rglob("*"), *(tree / place for place, _ in SEALED)]
         with tarfile.open(target, "w") as tar:
-            for path in sorted(tree.rglob("*")):
+            for path in sorted(paths):
                 tar.add(path, str(path.relative_to(tree)), recursive=False, filter=_normalize)
+
+
+def install(tree: Path, wanted: str) -> None:
+    """Install a package and what it needs for the Python of a tree, with this machine's pip and its settings.
+
+    That Python is run by its own loader and libraries, in this machine's file system. `pip --python-version` would not
+    do: it evaluates the conditions of dependencies for the Python that runs it.
+    """
+    python = tree / "usr/bin" / PYTHON
+    [libraries] = (tree / "usr/lib").glob("*-linux-gnu")
+    [loader] = libraries.glob("ld-linux-*.so.*")
+    spec = find_spec("pip")
+    assert spec is not None
+    assert spec.origin is not None
+    with tempfile.TemporaryDirectory() as path:
+        Path(path, "pip").symlink_to(Path(spec.origin).parent)
+        argv = [loader, "--library-path", libraries, python, "-m", "pip", "install", "--quiet", "--no-compile"]
+        options = ["--only-binary=:all:", "--root-user-action=ignore", "--target", tree / SITE]
+        env = {**os.environ, "PYTHONHOME": str(tree / "usr"), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run([*argv, *options, wanted], env=env, check=True)
+
+
+def find_foreign_extensions(site: Path) -> list[str]:
+    """List extension modules that the image's Python cannot load."""
+    machine = platform.machine()
+    fitting = (f".{ABI}-{machine}-linux-gnu.so", ".abi3.so")
+    return [
+        f"{path} is not built for {ABI} on {machine}"
+        for path in sorted(site.rglob("*.so"))
+        if not path.name.endswith(fitting) and not path.parent.name.endswith(".libs")  # libraries that extensions bring
+    ]
+
+
+def compile_bytecode(python: Sequence[str], folder: Path) -> None:
+    """Compile all modules below a folder, so that their bytecode is valid whatever the time of their files."""
+    options = ["--invalidation-mode", "unchecked-hash"]
+    subprocess.run([*python, "-m", "compileall", "-q", *options, str(folder)], check=True)
 
 
 def _normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -169,7 +208,7 @@ def main() -> None:
     base = make_base(out / "cache")
     with tempfile.TemporaryDirectory(dir=out) as temporary:
         upper = Path(temporary) / "upper.tar"
-        make_upper(upper)
+        make_upper(base, upper)
         partial = Path(temporary) / "hotdesk.tar"
         digest = write_layout([base, upper], partial, NAME, AGENT)
         partial.rename(out / "hotdesk.tar")
