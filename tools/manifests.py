@@ -1,9 +1,9 @@
 """Check `deploy/`, and write the Helm chart from it: `python tools/manifests.py [--check]`, or `make manifests`.
 
 The manifests of `deploy/base` are the source. The chart has the same objects, with a value at each place in `VALUES`;
-rendered with its defaults it equals the base. Every object, with those of `deploy/pods` and a desk's pod, is validated
-by the strict schema of the newest Kubernetes that `kubernetes-validate` has, and every pod except a node agent's by
-the pod security standard `restricted`.
+rendered with its defaults it equals the base. Every object, with those of `deploy/pods` and `deploy/backup` and a
+desk's pod, is validated by the strict schema of the newest Kubernetes that `kubernetes-validate` has, and every pod
+except a node agent's by the pod security standard `restricted`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import yaml  # type: ignore[import-untyped]
 from hotdesk.desk.pod.manifest import PodOrder, PodTemplate, build_pod
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE, CHART, PODS = ROOT / "deploy/base", ROOT / "deploy/chart", ROOT / "deploy/pods"
+BASE, CHART, PODS, BACKUP = (ROOT / "deploy" / name for name in ("base", "chart", "pods", "backup"))
 Document: TypeAlias = dict[str, Any]
 VALUES: dict[str, dict[str, str]] = {
     "DaemonSet/hotdesk-node": {
@@ -102,7 +102,12 @@ kubeVersion: ">=1.25.0-0"
 def main() -> int:
     """Write the chart, or print what is wrong."""
     documents = read_base()
-    every = [*documents, *read_folder(PODS), build_pod(PodTemplate("hotdesk-pods", "base", "gvisor"), DESK)]
+    every = [
+        *documents,
+        *read_folder(PODS),
+        *read_folder(BACKUP),
+        build_pod(PodTemplate("hotdesk-pods", "base", "gvisor"), DESK),
+    ]
     faults = [*find_schema_faults(every), *find_restricted_faults(every)]
     files = build_chart(documents)
     if "--check" in sys.argv[1:]:
