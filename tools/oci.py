@@ -76,40 +76,48 @@ def make_upper(base: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         tree = Path(temporary)
         subprocess.run(["tar", "-xf", str(base), "-C", temporary, "--exclude=./dev"], check=True)
-        install(tree, f"{wheels[0]}[{EXTRAS}]")
+        python = find_python(tree)
+        install(python, f"{wheels[0]}[{EXTRAS}]", tree)
         shutil.rmtree(tree / SITE / "bin", ignore_errors=True)
         if faults := find_foreign_extensions(tree / SITE):
             sys.exit("\n".join(faults))
         for place, text in SEALED:
             (tree / place).write_text(text)
             (tree / place).chmod(0o755)
-        python = ("chroot", temporary, "/usr/bin/python3", "-I")
-        compile_bytecode(python, Path("/", SITE))
-        subprocess.run([*python, "-c", f"import sys; sys.path.insert(0, '/{SITE}'); import {IMPORTS}"], check=True)
+        compile_bytecode(python, tree / SITE, "-s", temporary, "-p", "/", PYTHONHOME=str(tree / "usr"))
+        run_python(python, tree, "-c", f"import {IMPORTS}", PYTHONPATH=str(tree / SITE))
         paths = [tree / SITE, *(tree / SITE).rglob("*"), *(tree / place for place, _ in SEALED)]
         with tarfile.open(target, "w") as tar:
             for path in sorted(paths):
                 tar.add(path, str(path.relative_to(tree)), recursive=False, filter=_normalize)
 
 
-def install(tree: Path, wanted: str) -> None:
-    """Install a package and what it needs for the Python of a tree, with this machine's pip and its settings.
-
-    That Python is run by its own loader and libraries, in this machine's file system. `pip --python-version` would not
-    do: it evaluates the conditions of dependencies for the Python that runs it.
-    """
-    python = tree / "usr/bin" / PYTHON
+def find_python(tree: Path) -> list[str]:
+    """Return the command of a tree's Python: by its own loader and libraries it runs in this machine's file system."""
     [libraries] = (tree / "usr/lib").glob("*-linux-gnu")
     [loader] = libraries.glob("ld-linux-*.so.*")
+    return [str(loader), "--library-path", str(libraries), str(tree / "usr/bin" / PYTHON)]
+
+
+def run_python(python: Sequence[str], tree: Path, *argv: str, **env: str) -> None:
+    settings = {"PYTHONHOME": str(tree / "usr"), "PYTHONDONTWRITEBYTECODE": "1", **env}
+    subprocess.run([*python, *argv], env={**os.environ, **settings}, cwd=tree, check=True)
+
+
+def install(python: Sequence[str], wanted: str, tree: Path) -> None:
+    """Install a package and what it needs for the Python of a tree, with this machine's pip and its settings.
+
+    `pip --python-version` would not do: it evaluates the conditions of dependencies for the Python that runs it.
+    """
     spec = find_spec("pip")
     assert spec is not None
     assert spec.origin is not None
     with tempfile.TemporaryDirectory() as path:
         Path(path, "pip").symlink_to(Path(spec.origin).parent)
-        argv = [loader, "--library-path", libraries, python, "-m", "pip", "install", "--quiet", "--no-compile"]
-        options = ["--only-binary=:all:", "--root-user-action=ignore", "--target", tree / SITE]
-        env = {**os.environ, "PYTHONHOME": str(tree / "usr"), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run([*argv, *options, wanted], env=env, check=True)
+        options = ["--quiet", "--no-compile", "--only-binary=:all:", "--root-user-action=ignore"]
+        run_python(
+            python, tree, "-m", "pip", "install", *options, "--target", str(tree / SITE), wanted, PYTHONPATH=path
+        )
 
 
 def find_foreign_extensions(site: Path) -> list[str]:
@@ -123,10 +131,10 @@ def find_foreign_extensions(site: Path) -> list[str]:
     ]
 
 
-def compile_bytecode(python: Sequence[str], folder: Path) -> None:
+def compile_bytecode(python: Sequence[str], folder: Path, *options: str, **env: str) -> None:
     """Compile all modules below a folder, so that their bytecode is valid whatever the time of their files."""
-    options = ["--invalidation-mode", "unchecked-hash"]
-    subprocess.run([*python, "-m", "compileall", "-q", *options, str(folder)], check=True)
+    argv = [*python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", *options, str(folder)]
+    subprocess.run(argv, env={**os.environ, **env}, check=True)
 
 
 def _normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
