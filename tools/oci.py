@@ -104,7 +104,7 @@ def run_python(python: Sequence[str], tree: Path, *argv: str, **env: str) -> Non
     subprocess.run([*python, *argv], env={**os.environ, **settings}, cwd=tree, check=True)
 
 
-def install(python: Sequence[str], wanted: str, tree: Path) -> None:
+def install(python: Sequence[str], requirement: str, tree: Path) -> None:
     """Install a package and what it needs for the Python of a tree, with this machine's pip and its settings.
 
     `pip --python-version` would not do: it evaluates the conditions of dependencies for the Python that runs it.
@@ -116,7 +116,7 @@ def install(python: Sequence[str], wanted: str, tree: Path) -> None:
         Path(path, "pip").symlink_to(Path(spec.origin).parent)
         options = ["--quiet", "--no-compile", "--only-binary=:all:", "--root-user-action=ignore"]
         run_python(
-            python, tree, "-m", "pip", "install", *options, "--target", str(tree / SITE), wanted, PYTHONPATH=path
+            python, tree, "-m", "pip", "install", *options, "--target", str(tree / SITE), requirement, PYTHONPATH=path
         )
 
 

@@ -158,11 +158,11 @@ def narrow(folder: Path) -> int:
 def _narrow_one(fd: int) -> bool:
     found = os.fstat(fd)
     mode = stat.S_IMODE(found.st_mode)
-    wanted = mode & ~stat.S_ISGID & ~(0o070 & ~(mode << 3))
+    narrowed = mode & ~(0o070 & ~(mode << 3))
     is_ours = found.st_uid == os.geteuid() and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
-    if wanted == mode or not is_ours:
+    if narrowed == mode or not is_ours:
         return False
-    os.fchmod(fd, wanted)
+    os.fchmod(fd, narrowed)
     return True
 
 
