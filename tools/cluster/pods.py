@@ -89,9 +89,10 @@ class PodSteps:
     def refuse_open_network(self) -> str:
         """Wait until the agent has found out that nothing enforces policies; no desk may exist."""
         wait_for(lambda: "is not enforced" in self.read_agent_log(), 240, "the refusal of an open network")
+        wait_for(lambda: self.is_ready("-l", "app=hotdesk-server", space=SERVER), 180, "a server that answers")
         if self.list_desks() or self.lab.can_open_desks():
             raise RuntimeError("desks were opened in a pool that is not trusted")
-        return "no desk, and the server opens none"
+        return "no desk, and the server answers that it opens none"
 
     def list_desks(self, state: str = "") -> list[dict[str, Any]]:
         selector = f"app=hotdesk-desk,hotdesk/desk{f',hotdesk/state={state}' if state else ''}"
