@@ -79,6 +79,8 @@ class NamespacePods:
         self.admit: Callable[[Document], None] = lambda pod: None
         """An admission webhook: changes a pod before it is stored."""
         self.node = NODE
+        self.program: list[str] = []
+        """What runs in place of the manifest's program, as in a hostile image; its environment is the pod's."""
         self.stray_address = ""
         """The address to report for pods instead of their own."""
 
@@ -120,7 +122,7 @@ class NamespacePods:
         ]
         argv += ["sh", "-ec", START, "pod"]
         process = subprocess.Popen(
-            [*argv, *container["command"]],
+            [*argv, *(self.program or container["command"])],
             env=env,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,

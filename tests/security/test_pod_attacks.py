@@ -18,7 +18,7 @@ import pytest
 from hotdesk.desk.pod.listener import HANDSHAKE_SECONDS, MAX_HANDSHAKES
 from hotdesk.desk.pod.preflight import PreflightReport
 from hotdesk.desk.records import list_desks
-from hotdesk.errors import HostError, HotdeskError, WallError
+from hotdesk.errors import DeskGone, HostError, HotdeskError, WallError
 from hotdesk_guest.mux import OPEN
 from hotdesk_guest.wire import encode_frame
 from tests.pod_cluster import NODE, make_trust
@@ -242,6 +242,48 @@ async def test_a_pod_that_the_cluster_loosened_is_no_desk(tmp_path: Path) -> Non
             await agent.runtime.open(SMALL)
         assert agent.pods.stored == {}
         assert list_desks(agent.runtime.config.run) == []
+
+
+HOSTILE_IMAGE = """
+import json, os, socket, ssl, sys, time
+host, _, port = os.environ["HOTDESK_AGENT"].rpartition(":")
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.load_verify_locations(cadata=os.environ["HOTDESK_CERTIFICATE"])
+tls = context.wrap_socket(socket.create_connection((host, int(port)), 10))
+hello = json.dumps({"token": os.environ["HOTDESK_TOKEN"], "python": "00"}).encode() + b"\\n"
+tls.sendall(hello + bytes.fromhex(sys.argv[1]))
+received = 0
+while data := tls.recv(65536):
+    received += len(data)
+    print(received, file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+"""What a pod runs whose image has a program of its own for Python: it presents its token, and more at once."""
+
+
+def build_hostile_program(behind: bytes = b"") -> list[str]:
+    return ["/usr/bin/python3", "-I", "-B", "-c", HOSTILE_IMAGE, behind.hex()]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
+@falls_without(
+    "a pod whose connection has ended is no desk",
+    Removal("pod/fleet.py", "            if pod.failure or pod.streams.is_over:", "            if False:"),
+    Removal("owner/pool.py", "        except (HotdeskError, OSError) as e:", "        except HotdeskError as e:"),
+)
+async def test_a_pod_that_breaks_the_protocol_at_once_ends_no_other_desk(tmp_path: Path) -> None:
+    async with open_agent(tmp_path) as agent:
+        other = await agent.runtime.open(SMALL)
+        agent.pods.program = build_hostile_program(b"\xff" * 64)
+        agent.runtime.pool.keep(SMALL, 1)
+        with pytest.raises(HotdeskError, match="the connection to the desk's pod failed"), anyio.fail_after(30):
+            await agent.runtime.pool.wait_until_full()
+        assert (await other.run(["echo", "alive"])).text == "alive\n"
+        agent.runtime.pool.keep(SMALL, 0)
+        with pytest.raises(DeskGone, match="did not start: the connection to the desk's pod failed"):
+            await agent.runtime.open(SMALL)
+        assert list(agent.pods.stored) == [other.id]
 
 
 REFUSED = PreflightReport((), (f"{NODE}: the network policy is not enforced: a pod reaches the API server",))

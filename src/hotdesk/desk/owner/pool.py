@@ -105,7 +105,7 @@ class Pool:
         self.ordered = 0.0
         """When a desk was last requested."""
         self.images = ImageCatalog(config.images)
-        self.failure: HotdeskError | None = None
+        self.failure: HotdeskError | OSError | None = None
         """Why the last desk could not be opened, or `None`."""
 
     def keep(self, spec: Spec, count: int, *, proven: bool = False) -> None:
@@ -206,7 +206,7 @@ class Pool:
             shelf.ready.append(SpareDesk(desk, self.make_kind(shelf.spec, digest, shelf.proven)))
             self.failure = None
             self.change()
-        except HotdeskError as e:
+        except (HotdeskError, OSError) as e:  # the owner's other desks must not end with this one
             self.failure = e
             self.change()
             await anyio.sleep(RETRY_INTERVAL_S)

@@ -106,6 +106,8 @@ class PodFleet:
         try:
             self.accept_stored(pod, await self.cluster.create(pod.sent))
             pod.streams = await self.listener.wait(guest, START_SECONDS)
+            if pod.failure or pod.streams.is_over:  # it may break the protocol right behind its first message
+                raise DeskGone(f"desk {desk} did not start: {pod.streams.failure}")
             self.trust.require_node(pod.node)
         except BaseException as e:
             await self.clean_up(pod)

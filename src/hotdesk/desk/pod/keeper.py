@@ -22,7 +22,7 @@ from hotdesk.desk.pod.fleet import Pod, PodFleet
 from hotdesk.desk.pod.manifest import PodState
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Spec
-from hotdesk.errors import BriefError, DeskGone, HotdeskError
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.ipc.tasks import Background
 
 _LOOK_INTERVAL_S = 0.25
@@ -75,6 +75,12 @@ class PodKeeper(KeeperClient):
         (config.run / "desks").mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def ask(self, request: KeeperRequest, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
+        try:
+            return await self.carry_out(request, descriptors, seconds)
+        except OSError as e:  # a full disk, or no free descriptor
+            raise HostError(f"the agent cannot carry out '{request.verb}' for desk {request.desk}: {e}") from e
+
+    async def carry_out(self, request: KeeperRequest, descriptors: int, seconds: float) -> Answer:
         match request.verb:
             case "open":
                 return await self.open_pod(request)
@@ -205,7 +211,7 @@ class PodKeeper(KeeperClient):
     async def burn_quietly(self, name: str, why: str) -> None:
         try:
             await self.burn(name, why)
-        except HotdeskError as e:
+        except (HotdeskError, OSError) as e:
             self.fleet.listener.log(e)
 
     def report_end(self, name: str, why: str) -> None:

@@ -21,7 +21,7 @@ from hotdesk.desk.pod.pool_trust import PoolTrust
 from hotdesk.desk.pod.runtime import PodRuntime, pod_runtime
 from hotdesk.desk.records import list_desks
 from hotdesk.desk.seam import Spec
-from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, ImageError, WallError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, WallError
 from hotdesk.ipc.tasks import background
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
@@ -159,3 +159,20 @@ async def test_pause_snapshot_and_fork_are_refused_and_the_desk_goes_on(tmp_path
             await desk.run(["true"], user="root")
         assert (await desk.run(["true"])).ok
         assert (await desk.run(["false"])).exit_code == 1
+
+
+async def test_a_state_directory_that_cannot_be_written_fails_the_desk_and_no_other(tmp_path: Path) -> None:
+    async with open_agent(tmp_path) as agent:
+        desk = await agent.runtime.open(SMALL)
+        records = agent.runtime.config.run / "desks"
+        records.rename(records.with_name("away"))
+        records.touch()
+        with pytest.raises(HostError, match="the agent cannot carry out 'open'"):
+            await agent.runtime.open(SMALL)
+        agent.runtime.pool.keep(SMALL, 1)
+        with pytest.raises(HostError, match="the agent cannot carry out 'open'"), anyio.fail_after(10):
+            await agent.runtime.pool.wait_until_full()
+        agent.runtime.pool.keep(SMALL, 0)
+        records.unlink()
+        records.with_name("away").rename(records)
+        assert (await desk.run(["true"])).ok
