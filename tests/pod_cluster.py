@@ -81,6 +81,8 @@ class NamespacePods:
         self.node = NODE
         self.program: list[str] = []
         """What runs in place of the manifest's program, as in a hostile image; its environment is the pod's."""
+        self.printed: list[bytes] = []
+        """What the programs of pods that are gone wrote to their standard error."""
         self.stray_address = ""
         """The address to report for pods instead of their own."""
 
@@ -178,7 +180,7 @@ class NamespacePods:
         process = self.processes.pop(name)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        self.printed.append(process.communicate()[1])
 
     async def follow(self, note: Callable[[PodReport], None]) -> None:
         """Report changes like a kubelet: once more after each start and each end of a process."""

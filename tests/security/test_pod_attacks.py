@@ -328,11 +328,14 @@ async def test_a_pod_kept_ready_is_not_handed_over_once_the_network_is_open(tmp_
 
 @falls_without(
     "a pod on a node that was not tested is no desk",
-    Removal("pod/fleet.py", "START_SECONDS)\n            self.trust.require_node(pod.node)\n", "START_SECONDS)\n"),
+    Removal("pod/fleet.py", "            self.trust.require_node(pod.node)  # nothing of a caller goes", "            # "),
 )
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 async def test_a_pod_on_a_node_that_was_not_tested_is_no_desk(tmp_path: Path) -> None:
     async with open_agent(tmp_path) as agent:
         agent.pods.node = "node2"
+        agent.pods.program = build_hostile_program()
         with pytest.raises(HostError, match="the network of node 'node2' has not been tested yet"):
-            await agent.runtime.open(SMALL)
+            await agent.runtime.open(replace(SMALL, env={"SECRET": "x"}))
         assert agent.pods.stored == {}
+        assert agent.pods.printed == [b""]  # the pod got no byte

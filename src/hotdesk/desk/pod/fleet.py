@@ -96,7 +96,12 @@ class PodFleet:
         """
         self.trust.require()
         is_sentry = spec.wall == "gvisor"
-        guest = self.listener.expect(desk, lambda python: build_seed(python, env, files, is_sentry=is_sentry), on_end)
+
+        def build(python: bytes) -> bytes:
+            self.trust.require_node(pod.node)  # nothing of a caller goes to a node that was not tested
+            return build_seed(python, env, files, is_sentry=is_sentry)
+
+        guest = self.listener.expect(desk, build, on_end)
         seconds = MAX_AGE_S + PROVEN_SECONDS if state == "ready" else spec.deadline
         order = PodOrder(
             desk, spec.cpus, spec.memory, spec.disk, seconds + _MARGIN_S, self.listener.address, guest.token,

@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.pod.streams import DeskStreams
-from hotdesk.errors import DeskGone, HostError
+from hotdesk.errors import DeskGone, HostError, HotdeskError
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import accept, receive, send
 
@@ -107,7 +107,7 @@ class ExpectedGuest:
     desk: str
     token: str
     build_seed: Callable[[bytes], bytes]
-    """Returns the message for a guest with this version of Python's bytecode."""
+    """Returns the message for a guest with this version of Python's bytecode; an error refuses the pod."""
     address: str = ""
     """The pod's address, as the API server reports it."""
     located: anyio.Event = field(default_factory=anyio.Event)
@@ -115,6 +115,7 @@ class ExpectedGuest:
     arrived: anyio.Event = field(default_factory=anyio.Event)
     streams: DeskStreams | None = None
     is_used: bool = False
+    refusal: HotdeskError | None = None
     on_end: Callable[[], None] = lambda: None
 
     def locate(self, address: str) -> None:
@@ -122,6 +123,15 @@ class ExpectedGuest:
         if address and not self.address:
             self.address = address
             self.located.set()
+
+    def make_seed(self, python: str) -> bytes:
+        """Return the message for the guest; note why the pod is refused, and raise `ValueError`, if it is."""
+        try:
+            return self.build_seed(bytes.fromhex(python))
+        except HotdeskError as e:
+            self.refusal = e
+            self.arrived.set()
+            raise ValueError("its pod is refused") from e
 
 
 class GuestListener:
@@ -158,6 +168,8 @@ class GuestListener:
                 await guest.arrived.wait()
         finally:
             self.forget(guest.desk)
+        if guest.refusal is not None:
+            raise guest.refusal
         if guest.streams is None:
             raise DeskGone(f"desk {guest.desk} did not start: its guest did not connect within {seconds:.0f} s")
         return guest.streams
@@ -208,7 +220,7 @@ class GuestListener:
             raise ValueError("its token was used before")
         guest.is_used = True
         with anyio.fail_after(HANDSHAKE_SECONDS):
-            seed = guest.build_seed(bytes.fromhex(hello["python"]))
+            seed = guest.make_seed(hello["python"])
             await channel.write(len(seed).to_bytes(4, "big") + seed)
         if self.expected.get(guest.desk) is not guest:
             raise ValueError("it took too long")
