@@ -23,6 +23,8 @@ KINDS = frozenset((OPEN, DATA, END, CREDIT, CLOSE, WORD))
 CHUNK = 1 << 15
 WINDOW = 1 << 18
 """Bytes of a stream that one side may send before the other has consumed any."""
+POD_WINDOW = 1 << 12
+"""As `WINDOW`, for a stream that a pod has just opened: an agent has thousands of them, and widens those in use."""
 HIGH = 1 << 20
 """Bytes waiting for the carrier above which streams are not read."""
 READ = 1 << 16
@@ -96,6 +98,9 @@ class MuxStream:
         self.number = number
         self.end = end
         self.credit = WINDOW
+        """Bytes that this side may send."""
+        self.window = WINDOW
+        """Bytes that the other side may send before this side has consumed any."""
         self.finished = False
         """Whether the other side sends no more data."""
 
@@ -111,12 +116,20 @@ class Mux:
         hear: Callable[[dict[str, Any]], None],
         connect: Callable[[str], _socket.socket | None] | None = None,
         make_carrier: Callable[[select.epoll, int, int], MuxCarrier] = MuxCarrier,
+        first: int = WINDOW,
+        spare: int = 0,
     ) -> None:
         self.poll = poll
         self.carrier = make_carrier(poll, fd, limit)
         self.hear = hear
         self.connect = connect
         """Connects a stream that the other side opens, by its name; `None` if the other side may not open any."""
+        self.first = first
+        """Bytes that the side which opens a stream may send at first; both sides must agree."""
+        self.spare = spare
+        """Bytes by which the windows of all streams may still grow: so much more may wait here at most."""
+        self.is_full = False
+        """Whether streams are not read because too much waits for the carrier."""
         self.by_number: dict[int, MuxStream] = {}
         self.by_fd: dict[int, MuxStream] = {}
         self.last = 0
@@ -130,8 +143,7 @@ class Mux:
 
     def go_on(self) -> None:
         self.carrier.go_on()
-        for stream in list(self.by_number.values()):
-            self.listen(stream)
+        self.listen_again()
 
     def reset(self) -> None:
         """Forget all streams, because the other side is a new one that knows of none."""
@@ -145,34 +157,39 @@ class Mux:
             sock.close()
             return
         self.last += 1
-        self.add(self.last, sock)
+        self.add(self.last, sock).credit = self.first
         self.carrier.send(OPEN, self.last, name.encode())
 
-    def add(self, number: int, sock: _socket.socket) -> None:
+    def add(self, number: int, sock: _socket.socket) -> MuxStream:
         stream = MuxStream(number, PortSocket(self.poll, sock))
         self.by_number[number] = self.by_fd[stream.end.fd] = stream
         self.listen(stream)
+        return stream
 
     def handle_event(self, fd: int, event: int) -> bool:
         """Handle an event of a descriptor; return False if it is another's. Raise `EOFError` if the carrier ended."""
         if fd == self.carrier.fd:
             self.carry(event)
-            return True
-        stream = self.by_fd.get(fd)
-        if stream is None:
+        elif (stream := self.by_fd.get(fd)) is not None:
+            try:
+                self.turn(stream, event)
+            except OSError:
+                self.drop(stream)
+        else:
             return False
-        try:
-            self.turn(stream, event)
-        except OSError:
-            self.drop(stream)
+        if self.is_full and len(self.carrier.out) < HIGH:
+            self.listen_again()
         return True
+
+    def listen_again(self) -> None:
+        """Read streams after the carrier was full or on hold."""
+        self.is_full = False
+        for stream in list(self.by_number.values()):
+            self.listen(stream)
 
     def carry(self, event: int) -> None:
         if event & select.EPOLLOUT:
             self.carrier.flush()
-            if len(self.carrier.out) < HIGH:
-                for stream in list(self.by_number.values()):
-                    self.listen(stream)
         if event & ~select.EPOLLOUT:
             frames = self.carrier.receive()
             if frames is None:
@@ -204,11 +221,11 @@ class Mux:
         if sock is None:
             self.carrier.send(CLOSE, number)
         else:
-            self.add(number, sock)
+            self.add(number, sock).window = self.first
 
     def deliver(self, stream: MuxStream, kind: int, payload: bytes) -> None:
         if kind == DATA:
-            if len(stream.end.out) + len(payload) > WINDOW:
+            if len(stream.end.out) + len(payload) > stream.window:
                 raise WireError("a stream sent more data than its flow-control credit allows")
             stream.end.out += payload
             self.write(stream)
@@ -225,7 +242,7 @@ class Mux:
     def turn(self, stream: MuxStream, event: int) -> None:
         if event & select.EPOLLOUT:
             self.write(stream)
-        if event & ~select.EPOLLOUT and not stream.end.ended and stream.credit > 0:
+        if event & ~select.EPOLLOUT and self.is_readable(stream):
             data = stream.end.read(min(CHUNK, stream.credit))
             if data:
                 stream.credit -= len(data)
@@ -236,7 +253,14 @@ class Mux:
 
     def write(self, stream: MuxStream) -> None:
         if size := stream.end.flush():
-            self.carrier.send(CREDIT, stream.number, size.to_bytes(4, "big"))
+            self.carrier.send(CREDIT, stream.number, (size + self.widen(stream)).to_bytes(4, "big"))
+
+    def widen(self, stream: MuxStream) -> int:
+        """Double the window of a stream whose data is consumed, as far as there is spare memory; return by how much."""
+        more = min(stream.window, WINDOW - stream.window, self.spare)
+        self.spare -= more
+        stream.window += more
+        return more
 
     def settle(self, stream: MuxStream) -> None:
         """Forget a connection that has ended on both sides; otherwise wait for its next event."""
@@ -246,8 +270,13 @@ class Mux:
             self.listen(stream)
 
     def listen(self, stream: MuxStream) -> None:
-        reads = not stream.end.ended and stream.credit > 0 and len(self.carrier.out) < HIGH
-        stream.end.watch((select.EPOLLIN if reads else 0) | (select.EPOLLOUT if stream.end.out else 0))
+        reads = select.EPOLLIN if self.is_readable(stream) else 0
+        stream.end.watch(reads | (select.EPOLLOUT if stream.end.out else 0))
+
+    def is_readable(self, stream: MuxStream) -> bool:
+        """Return whether a stream is to be read. It may have become unreadable since its event was reported."""
+        self.is_full = self.is_full or len(self.carrier.out) >= HIGH
+        return not self.is_full and not stream.end.ended and stream.credit > 0
 
     def drop(self, stream: MuxStream) -> None:
         if stream.number in self.by_number:
@@ -257,4 +286,5 @@ class Mux:
     def forget(self, stream: MuxStream) -> None:
         del self.by_number[stream.number]
         del self.by_fd[stream.end.fd]
+        self.spare += max(0, stream.window - self.first)
         stream.end.close()

@@ -17,7 +17,7 @@ import posix
 
 from hotdesk_guest import agent, ports, process
 from hotdesk_guest.line import GuestLink
-from hotdesk_guest.mux import HOST_LIMIT, Mux
+from hotdesk_guest.mux import HOST_LIMIT, POD_WINDOW, Mux
 from hotdesk_guest.programs import GuestPrograms
 from hotdesk_guest.tls import TlsCarrier
 from hotdesk_guest.wire import WireError
@@ -59,7 +59,9 @@ class PodGuest(agent.Guest):
     def __init__(self, channel: TlsChannel) -> None:
         super().__init__("")
         carrier = TlsCarrier(channel, self.poll, channel.sock.fileno(), HOST_LIMIT)
-        self.mux = Mux(self.poll, carrier.fd, HOST_LIMIT, lambda word: None, make_carrier=lambda *_: carrier)
+        self.mux = Mux(
+            self.poll, carrier.fd, HOST_LIMIT, lambda word: None, make_carrier=lambda *_: carrier, first=POD_WINDOW
+        )
         self.carrier = carrier
         self.line = StreamLink(self)
         self.programs = GuestPrograms(self)  # they keep the link they are made with

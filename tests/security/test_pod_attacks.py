@@ -18,11 +18,12 @@ import pytest
 from hotdesk.desk.pod.listener import HANDSHAKE_SECONDS, MAX_HANDSHAKES
 from hotdesk.desk.pod.preflight import PreflightReport
 from hotdesk.desk.records import list_desks
+from hotdesk.desk.pod.streams import MAX_WIDENED, DeskStreams
 from hotdesk.errors import DeskGone, HostError, HotdeskError, WallError
-from hotdesk_guest.mux import OPEN
+from hotdesk_guest.mux import DATA, MAX_STREAMS, OPEN, POD_WINDOW, VM_LIMIT
 from hotdesk_guest.wire import encode_frame
 from tests.pod_cluster import NODE, make_trust
-from tests.pod_room import PodRoom, open_pod_room
+from tests.pod_room import PodRoom, open_pod_room, run_pod
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.unit.desk.pod.test_runtime import SMALL, open_agent
 
@@ -205,6 +206,7 @@ async def test_an_endless_first_message_is_cut(room: PodRoom) -> None:
 @falls_without(
     "a pod must read the replies it causes",
     Removal("pod/streams.py", "            if len(self.mux.carrier.out) > HIGH:\n", "            if False:\n"),
+    Removal("pod/streams.py", "            if len(self.mux.carrier.out) > MAX_WAITING:\n", "            if False:\n"),
 )
 async def test_a_pod_that_opens_streams_and_never_reads_is_cut(room: PodRoom) -> None:
     guest = room.expect()
@@ -224,6 +226,104 @@ async def test_a_pod_that_opens_streams_and_never_reads_is_cut(room: PodRoom) ->
 
     assert await anyio.to_thread.run_sync(flood)
     assert "does not read" in guest.streams.failure if guest.streams is not None else False
+
+
+@contextmanager
+def listen_without_reading(folder: Path) -> Iterator[Path]:
+    """Be a door that accepts connections and reads nothing, as one does whose upstream is slow."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(folder / "gate.sock"))
+        door.listen(1024)
+        yield folder / "gate.sock"
+
+
+async def watch_waiting(streams: DeskStreams, most: list[int]) -> None:
+    """Note the most bytes of a pod that waited in the agent at a time."""
+    while True:
+        most[0] = max(most[0], sum(len(each.end.out) for each in streams.mux.by_number.values()))
+        await anyio.sleep(0.01)
+
+
+MAX_HELD = MAX_WIDENED + MAX_STREAMS * POD_WINDOW
+
+
+@falls_without(
+    "windows of a pod's streams share what is spare",
+    Removal(
+        "hotdesk_guest/mux.py",
+        "        more = min(stream.window, WINDOW - stream.window, self.spare)\n",
+        "        more = WINDOW - stream.window\n",
+    ),
+)
+async def test_programs_that_fill_many_connections_use_little_memory_of_the_agent(tmp_path: Path) -> None:
+    fill = (
+        "import socket, time\n"
+        "socks = [socket.create_connection(('127.0.0.1', %d), 5) for _ in range(128)]\n"
+        "for s in socks: s.setblocking(False)\n"
+        "end = time.monotonic() + 6\n"
+        "while time.monotonic() < end:\n"
+        "    for s in socks:\n"
+        "        try: s.send(bytes(65536))\n"
+        "        except BlockingIOError: pass\n"
+        "    time.sleep(0.01)\n"
+        "print('filled')"
+    )
+    with listen_without_reading(tmp_path) as gate:
+        async with open_pod_room() as room:
+            guest = room.expect()
+            guest.locate(OWN)
+            most = [0]
+            with run_pod(room.build_order(guest)):
+                desk = await room.link(guest, gate)
+                assert guest.streams is not None
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(watch_waiting, guest.streams, most)
+                    done = await desk.run(["/usr/bin/python3", "-c", fill % room.gate[1]])
+                    assert (await desk.run(["echo", "alive"])).text == "alive\n"
+                    tasks.cancel_scope.cancel()
+            assert done.text == "filled\n"
+            assert 1 << 20 < most[0] <= MAX_HELD
+
+
+@falls_without(
+    "a pod sends no more than it was granted",
+    Removal(
+        "hotdesk_guest/mux.py",
+        "            if len(stream.end.out) + len(payload) > stream.window:",
+        "            if False:",
+    ),
+)
+async def test_a_pod_that_sends_more_than_it_was_granted_is_cut(room: PodRoom, tmp_path: Path) -> None:
+    guest = room.expect()
+    guest.locate(OWN)
+    most = [0]
+
+    def flood() -> bool:
+        with call(room) as caller:
+            assert caller.present(guest.token)
+            caller.tls.settimeout(20)
+            try:
+                for number in range(1, 100):
+                    part = encode_frame(DATA, number, bytes(VM_LIMIT - 100))
+                    caller.tls.sendall(encode_frame(OPEN, number, b"gate") + part * 8)
+            except OSError:
+                return True
+        return False
+
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            streams = await room.listener.wait(guest, 10)
+            streams.gate = str(tmp_path / "gate.sock")
+            await watch_waiting(streams, most)
+
+        with listen_without_reading(tmp_path):
+            tasks.start_soon(watch)
+            await anyio.to_thread.run_sync(flood)
+            tasks.cancel_scope.cancel()
+    assert guest.streams is not None
+    assert "more data than its flow-control credit allows" in guest.streams.failure
+    assert most[0] <= MAX_HELD
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
@@ -328,7 +428,9 @@ async def test_a_pod_kept_ready_is_not_handed_over_once_the_network_is_open(tmp_
 
 @falls_without(
     "a pod on a node that was not tested is no desk",
-    Removal("pod/fleet.py", "            self.trust.require_node(pod.node)  # nothing of a caller goes", "            # "),
+    Removal(
+        "pod/fleet.py", "            self.trust.require_node(pod.node)  # nothing of a caller goes", "            # "
+    ),
 )
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 async def test_a_pod_on_a_node_that_was_not_tested_is_no_desk(tmp_path: Path) -> None:

@@ -11,20 +11,35 @@ from typing import Any
 import pytest
 
 from hotdesk_guest import mux, wire
-from hotdesk_guest.mux import CHUNK, CLOSE, DATA, HOST_LIMIT, MAX_STREAMS, OPEN, VM_LIMIT, WINDOW, WORD, Mux
+from hotdesk_guest.mux import (
+    CHUNK,
+    CLOSE,
+    DATA,
+    HIGH,
+    HOST_LIMIT,
+    MAX_STREAMS,
+    OPEN,
+    POD_WINDOW,
+    VM_LIMIT,
+    WINDOW,
+    WORD,
+    Mux,
+)
 
 
 class Pair:
     """A machine's end and its supervisor's, in one loop; `far` are the ends of what streams are connected to."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = WINDOW, spare: int = 0) -> None:
         self.poll = select.epoll()
         self.carriers = socket.socketpair()
         self.words: list[dict[str, Any]] = []
         self.far: list[socket.socket] = []
         self.names: list[str] = []
-        self.inside = Mux(self.poll, self.carriers[0].fileno(), HOST_LIMIT, self.words.append)
-        self.outside = Mux(self.poll, self.carriers[1].fileno(), VM_LIMIT, self.words.append, self.connect)
+        self.inside = Mux(self.poll, self.carriers[0].fileno(), HOST_LIMIT, self.words.append, first=first)
+        self.outside = Mux(
+            self.poll, self.carriers[1].fileno(), VM_LIMIT, self.words.append, self.connect, first=first, spare=spare
+        )
 
     def connect(self, name: str) -> socket.socket | None:
         self.names.append(name)
@@ -48,17 +63,39 @@ class Pair:
             for fd, event in events:
                 assert self.inside.handle_event(fd, event) or self.outside.handle_event(fd, event)
 
+    def fill(self, program: socket.socket) -> int:
+        """Send on a stream until nothing more is taken; return how much waits outside."""
+        with suppress(BlockingIOError):
+            while True:
+                program.send(bytes(CHUNK))
+                self.settle()
+        return self.count_waiting()
+
+    def count_waiting(self) -> int:
+        return sum(len(stream.end.out) for stream in self.outside.by_number.values())
+
+    def close(self) -> None:
+        for side in (self.inside, self.outside):
+            for stream in list(side.by_number.values()):
+                side.forget(stream)
+        for sock in (*self.carriers, *self.far):
+            sock.close()
+        self.poll.close()
+
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     found = Pair()
     yield found
-    for side in (found.inside, found.outside):
-        for stream in list(side.by_number.values()):
-            side.forget(stream)
-    for sock in (*found.carriers, *found.far):
-        sock.close()
-    found.poll.close()
+    found.close()
+
+
+@pytest.fixture
+def narrow() -> Iterator[Pair]:
+    """Ends whose streams begin with a small window, and share a spare of one that is wide."""
+    found = Pair(POD_WINDOW, WINDOW)
+    yield found
+    found.close()
 
 
 def test_a_stream_carries_bytes_both_ways_and_ends_by_halves(pair: Pair) -> None:
@@ -75,6 +112,45 @@ def test_a_stream_carries_bytes_both_ways_and_ends_by_halves(pair: Pair) -> None
     assert not pair.inside.by_number
     assert not pair.outside.by_number
     program.close()
+
+
+def test_windows_grow_with_use_and_share_what_is_spare(narrow: Pair) -> None:
+    programs = [narrow.call() for _ in range(4)]
+    waiting = [narrow.fill(program) for program in programs]
+    assert waiting[0] == WINDOW
+    assert WINDOW + 3 * POD_WINDOW <= waiting[-1] <= WINDOW + 4 * POD_WINDOW
+    programs[0].close()
+    narrow.far[0].close()
+    narrow.settle()
+    assert narrow.outside.spare == WINDOW - POD_WINDOW
+    for far in narrow.far[1:]:  # the others continue, with what is spare again
+        with suppress(BlockingIOError):
+            while far.recv(1 << 20):
+                narrow.settle()
+    assert narrow.fill(programs[1]) == WINDOW
+    for program in programs[1:]:
+        program.close()
+
+
+def test_more_than_a_narrow_window_is_refused(narrow: Pair) -> None:
+    narrow.outside.take(OPEN, 7, b"gate")
+    narrow.outside.by_number[7].end.out += bytes(POD_WINDOW)
+    with pytest.raises(wire.WireError, match="flow-control"):
+        narrow.outside.take(DATA, 7, b"x")
+
+
+def test_a_carrier_that_takes_nothing_is_given_one_read_more_than_the_limit_and_then_all(pair: Pair) -> None:
+    programs = [pair.call() for _ in range(80)]
+    pair.outside.hold()
+    for far in pair.far:
+        far.send(bytes(CHUNK))
+    pair.settle()
+    assert HIGH <= len(pair.outside.carrier.out) <= HIGH + CHUNK + 100
+    pair.outside.go_on()
+    pair.settle()
+    assert sum(len(program.recv(1 << 20)) for program in programs) == 80 * CHUNK
+    for program in programs:
+        program.close()
 
 
 @pytest.mark.slow

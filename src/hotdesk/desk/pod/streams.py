@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hotdesk_guest.mux import HIGH, VM_LIMIT, Mux
+from hotdesk_guest.mux import HIGH, POD_WINDOW, VM_LIMIT, Mux
 from hotdesk_guest.tls import TlsCarrier
 from hotdesk_guest.wire import WireError
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 _MAX_EVENTS = 64
 """Events handled in one turn of the event loop, so that one desk cannot stop the others."""
-MAX_WAITING = 64 << 20
-"""Bytes that may wait for a pod that does not read: each of its streams may have been read once more."""
+MAX_WAITING = 4 << 20
+"""Bytes that may wait for a pod that does not read; its streams are read while less than `HIGH` waits."""
+MAX_WIDENED = 4 << 20
+"""Bytes from a pod that may wait for its owner and the door, in addition to `POD_WINDOW` for each stream."""
 
 
 class DeskStreams:
@@ -42,7 +44,9 @@ class DeskStreams:
         self.poll = select.epoll()
         fd = channel.sock.fileno()
         make = functools.partial(TlsCarrier, channel)
-        self.mux = Mux(self.poll, fd, VM_LIMIT, lambda word: None, self.connect, make_carrier=make)
+        self.mux = Mux(
+            self.poll, fd, VM_LIMIT, lambda word: None, self.connect, make, first=POD_WINDOW, spare=MAX_WIDENED
+        )
         asyncio.get_running_loop().add_reader(self.poll.fileno(), self.turn)
         asyncio.get_running_loop().call_soon(self.turn_first)
 
