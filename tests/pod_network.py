@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hotdesk.desk.pod.preflight import Addresses
+from hotdesk.desk.pod.probe import PORT
 from hotdesk.desk.pod.probe_pods import ProbedPool
 
 DOOR = "10.250.0.1"
@@ -49,6 +50,8 @@ class PodNetwork:
 
     folder: Path
     enforces: bool
+    admits: bool = False
+    """Whether the policy that is enforced admits connections into desks."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     ips: dict[str, str] = field(default_factory=dict)
     made: list[str] = field(default_factory=list)
@@ -100,12 +103,15 @@ class PodNetwork:
         if self.enforces and DESK.items() <= body["metadata"]["labels"].items():
             door = f"rule add pref 100 from {ip} to {DOOR} ipproto tcp dport 3128 lookup main"
             self.configure("router", door, f"rule add pref 101 from {ip} blackhole")
+            if self.admits:
+                self.configure("router", f"rule add pref 99 from {ip} ipproto tcp sport {PORT} lookup main")
         self.connect(name, ip, ip)
 
     async def read_namespaced_pod(self, name: str, namespace: str) -> Any:
         code = self.processes[name].poll()
         phase = "Running" if code is None else "Failed" if code else "Succeeded"
-        return SimpleNamespace(status=SimpleNamespace(phase=phase, pod_ip=self.ips[name]))
+        ip = self.ips[name]
+        return SimpleNamespace(status=SimpleNamespace(phase=phase, pod_ip=ip, pod_ips=[SimpleNamespace(ip=ip)]))
 
     async def read_namespaced_pod_log(self, name: str, namespace: str, *, limit_bytes: int) -> str:
         return (self.folder / name).read_text()[:limit_bytes]
@@ -127,9 +133,9 @@ class PodNetwork:
 
 
 @contextmanager
-def pod_network(folder: Path, *, enforces: bool) -> Iterator[PodNetwork]:
+def pod_network(folder: Path, *, enforces: bool, admits: bool = False) -> Iterator[PodNetwork]:
     """Yield a network with a router and a world; all pods must be gone at the end."""
-    network = PodNetwork(folder, enforces)
+    network = PodNetwork(folder, enforces, admits)
     try:
         network.start("router", "sleep", "600")
         network.start("world", sys.executable, "-I", "-B", "-c", ANSWER)

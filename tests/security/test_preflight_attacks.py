@@ -25,7 +25,7 @@ async def test_a_network_that_enforces_the_policy_is_trusted(tmp_path: Path) -> 
     assert ("the door", True) in seen
     assert ("the kubelet of n1", False) in seen
     assert sum(reached for _, reached in seen) == 1
-    assert len(seen) == 11
+    assert len(seen) == 12
 
 
 @falls_without(
@@ -40,6 +40,20 @@ async def test_a_network_that_ignores_the_policy_is_refused_with_what_a_pod_reac
             preflight.require_trusted(report)
         for name in ("the API server", "the kubelet of n1", "pod on another node", "DNS", "the cloud's metadata"):
             assert name in str(caught.value)
+
+
+@falls_without(
+    "preflight: a policy that admits connections into desks",
+    Removal(JUDGE, "exposed = [row.target.name for row in own if row.is_exposed]", "exposed = list[str]()"),
+)
+async def test_a_network_in_which_others_connect_into_desks_is_refused(tmp_path: Path) -> None:
+    with pod_network(tmp_path, enforces=True, admits=True) as network:
+        report = await run_preflight(network, POOL)
+    assert [fault.partition(";")[0] for fault in report.faults] == [
+        f"{node}: the network policy admits connections into desks: a pod without it reaches "
+        "pod on this node, pod on another node"
+        for node in ("n1", "n2")
+    ]
 
 
 @falls_without(

@@ -3,7 +3,7 @@
 A cluster whose network plug-in ignores NetworkPolicy accepts the objects and enforces nothing. On each node a probe
 pod, to which the policy applies as to a desk, tries a table of addresses; a control pod without the policy tries them
 as well. `judge` decides: the pool is trusted if probes reach the door and nothing else, and control pods do reach
-something else, so that it is the policy that makes the difference.
+something else, so that it is the policy that makes the difference; but they reach no pod to which the policy applies.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from hotdesk.desk.pod import probe
 from hotdesk.errors import HostError, make_printable
 
 METADATA = "169.254.169.254"
-PUBLIC = "1.1.1.1"
+PUBLIC, PUBLIC_V6 = "1.1.1.1", "2606:4700:4700::1111"
 API_PORT, KUBELET_PORT, DNS_PORT = 443, 10250, 53
 MAX_OUTPUT_BYTES = 64 << 10
 MAX_TARGETS = 64
 """Addresses in the table of one probe; a larger pool's kubelets are sampled."""
 REFUSAL = "no desk is opened in this pool"
 PEERS = ("pod on this node", "pod on another node")
+_FAMILIES = {4: "IPv4", 6: "IPv6"}
 _OUTCOMES = frozenset(probe.WORST_FIRST)
 
 
@@ -41,6 +42,8 @@ class ProbeTarget:
     """Whether the policy must admit it; the door is the only such address."""
     is_listening: bool = False
     """Whether something surely listens there, so that a refusal is the policy's and not that of an unused port."""
+    is_protected: bool = False
+    """Whether it is a pod with the desks' labels, into which nobody may connect, policy or not."""
 
     def list_fields(self) -> list[object]:
         """Return what the probe's program gets."""
@@ -62,6 +65,7 @@ class Addresses:
     """The address of the cluster's DNS, if there is one."""
     metadata: str = METADATA
     public: str = PUBLIC
+    public_v6: str = PUBLIC_V6
     public_port: int = API_PORT
 
 
@@ -90,8 +94,17 @@ class ProbeRow:
 
     @property
     def is_proof(self) -> bool:
-        """Return whether the policy, and nothing else, keeps the probe from the address."""
-        return not self.target.is_allowed and not self.is_reached and self.control == probe.OPEN
+        """Return whether the policy, and nothing else, keeps the probe from the address.
+
+        A protected pod is no proof: it must be out of the control pod's reach as well.
+        """
+        is_closed = not (self.target.is_allowed or self.target.is_protected or self.is_reached)
+        return is_closed and self.control == probe.OPEN
+
+    @property
+    def is_exposed(self) -> bool:
+        """Return whether a pod without the policy connects into one that has it."""
+        return self.target.is_protected and self.control in (probe.OPEN, probe.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +123,7 @@ class PreflightReport:
         lines = [("node", "address", "", "desk", "without policy", "")]
         for row in self.rows:
             address = f"{row.target.host}:{row.target.port}"
-            right = row.target.is_allowed == row.is_reached
+            right = row.target.is_allowed == row.is_reached and not row.is_exposed
             verdict = "right" if right else "WRONG"
             lines.append((row.node, row.target.name, address, row.outcome, row.control or "-", verdict))
         widths = [max(len(line[column]) for line in lines) for column in range(6)]
@@ -126,13 +139,14 @@ def build_table(addresses: Addresses, node: str) -> list[ProbeTarget]:
         ProbeTarget("the API server", *addresses.api_server, is_listening=True),
         ProbeTarget("the cloud's metadata", addresses.metadata, 80),
         ProbeTarget("a public address", addresses.public, addresses.public_port),
+        ProbeTarget("a public address of IPv6", addresses.public_v6, addresses.public_port),
     ]
     if addresses.dns:
         table.append(ProbeTarget("DNS", addresses.dns, DNS_PORT, "dns"))
         table.append(ProbeTarget("DNS over TCP", addresses.dns, DNS_PORT))
     if node in addresses.kubelets:
         table.append(ProbeTarget("this node's kubelet", addresses.kubelets[node], KUBELET_PORT, is_listening=True))
-    others = [name for name in sorted(addresses.kubelets) if name != node][: MAX_TARGETS - len(table) - len(PEERS)]
+    others = [name for name in sorted(addresses.kubelets) if name != node][: MAX_TARGETS - len(table) - 2 * len(PEERS)]
     table += [
         ProbeTarget(f"the kubelet of {name}", addresses.kubelets[name], KUBELET_PORT, is_listening=True)
         for name in others
@@ -140,15 +154,21 @@ def build_table(addresses: Addresses, node: str) -> list[ProbeTarget]:
     return table
 
 
-def add_peers(table: Sequence[ProbeTarget], node: str, peers: Mapping[str, str]) -> list[ProbeTarget]:
-    """Add the pods that listen, one on the probe's node and one on another; `peers` has their addresses by node."""
+def add_peers(table: Sequence[ProbeTarget], node: str, peers: Mapping[str, Sequence[str]]) -> list[ProbeTarget]:
+    """Add the pods that listen, one on the probe's node and one on another; `peers` has their addresses by node.
+
+    Where pods have addresses of IPv4 and IPv6, both are tried.
+    """
     others = sorted(name for name in peers if name != node)
-    found = [peers[name] for name in ([node] if node in peers else []) + others[:1]]
-    names = [PEERS[0]] * (node in peers) + [PEERS[1]] * bool(others)
+    chosen = [(PEERS[0], node)] * (node in peers) + [(PEERS[1], name) for name in others[:1]]
     pods = [
-        ProbeTarget(name, str(ip_address(host)), probe.PORT, is_listening=True)
-        for name, host in zip(names, found, strict=True)
-    ]
+        ProbeTarget(
+            f"{name} by {_FAMILIES[address.version]}" if number else name, str(address), probe.PORT,
+            is_listening=True, is_protected=True,
+        )
+        for name, place in chosen
+        for number, address in enumerate(map(ip_address, peers[place][:2]))
+    ]  # fmt: skip
     return [*table, *pods]
 
 
@@ -182,10 +202,16 @@ def judge(rows: Sequence[ProbeRow], nodes: Iterable[str]) -> PreflightReport:
     for node in nodes:
         own = [row for row in rows if row.node == node]
         reached = [row.target.name for row in own if row.is_reached and not row.target.is_allowed]
+        exposed = [row.target.name for row in own if row.is_exposed]
         if not any(row.target.is_allowed for row in own) or not all(
             row.is_reached for row in own if row.target.is_allowed
         ):
             faults.append(f"{node}: a pod cannot reach the door: admit it in the network policy of desks")
+        if exposed:
+            faults.append(
+                f"{node}: the network policy admits connections into desks: a pod without it reaches "
+                f"{', '.join(exposed)}; add `Ingress` to the policyTypes of desks' policy, without any rule for it"
+            )
         if reached:
             faults.append(
                 f"{node}: the network policy is not enforced: a pod reaches {', '.join(reached)}; "

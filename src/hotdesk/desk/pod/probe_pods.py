@@ -122,13 +122,14 @@ class _Probes:
         )
         return str(found or "")[: preflight.MAX_OUTPUT_BYTES]
 
-    async def wait_listening(self, name: str) -> str:
-        """Wait until a pod that only listens does; return its address."""
+    async def wait_listening(self, name: str) -> list[str]:
+        """Wait until a pod that only listens does; return its addresses."""
         with anyio.fail_after(START_SECONDS):
             while True:
                 status = (await self.client.read_namespaced_pod(name, self.pool.namespace)).status
                 if status.phase == "Running" and status.pod_ip and probe.READY in await self.read(name):
-                    return str(status.pod_ip)
+                    more = [str(each.ip) for each in status.pod_ips or [] if each.ip != status.pod_ip]
+                    return [str(status.pod_ip), *more]
                 self.require_alive(name, status.phase)
                 await anyio.sleep(POLL_S)
 
@@ -184,7 +185,7 @@ async def run_preflight(client: PodClient, pool: ProbedPool) -> PreflightReport:
     """Test a pool, with three pods on each node; `HostError` if that cannot be done."""
     await _remove_stale(client, pool.namespace)
     rows: dict[str, list[ProbeRow]] = {}
-    peers: dict[str, str] = {}
+    peers: dict[str, list[str]] = {}
     names: list[str] = []
     try:
         async with _probes(client, pool) as probes:
@@ -210,13 +211,15 @@ def _find_first(error: BaseException, namespace: str) -> BaseException:
     return error
 
 
-async def _start_peer(probes: _Probes, node: str, peers: dict[str, str], names: list[str]) -> None:
+async def _start_peer(probes: _Probes, node: str, peers: dict[str, list[str]], names: list[str]) -> None:
     name = await probes.create(node, [])
     peers[node] = await probes.wait_listening(name)
     names.append(name)
 
 
-async def _probe_node(probes: _Probes, node: str, peers: Mapping[str, str], rows: dict[str, list[ProbeRow]]) -> None:
+async def _probe_node(
+    probes: _Probes, node: str, peers: Mapping[str, Sequence[str]], rows: dict[str, list[ProbeRow]]
+) -> None:
     table = preflight.add_peers(preflight.build_table(probes.pool.addresses, node), node, peers)
     control = await probes.create(node, table, is_control=True)
     probed = await probes.wait_outcomes(await probes.create(node, table), table)

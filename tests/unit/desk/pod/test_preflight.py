@@ -29,9 +29,9 @@ from hotdesk.errors import HostError
 
 KUBELETS = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
 ADDRESSES = Addresses(("10.1.0.1", 3128), 3710, ("10.0.0.9", 6443), KUBELETS, dns="10.96.0.10")
-TABLE = add_peers(build_table(ADDRESSES, "n1"), "n1", {"n1": "10.2.0.1", "n2": "10.2.1.1"})
+TABLE = add_peers(build_table(ADDRESSES, "n1"), "n1", {"n1": ["10.2.0.1", "fd00::1"], "n2": ["10.2.1.1", "fd00::2"]})
 ENFORCED = {each.name: "open" if each.is_allowed else "silent" for each in TABLE}
-WITHOUT = dict.fromkeys((each.name for each in TABLE), "open")
+WITHOUT = {each.name: "silent" if each.is_protected else "open" for each in TABLE}
 
 
 def decide(probed: dict[str, str], control: dict[str, str]) -> tuple[str, ...]:
@@ -40,14 +40,16 @@ def decide(probed: dict[str, str], control: dict[str, str]) -> tuple[str, ...]:
 
 def test_the_table_has_every_kind_of_address_once() -> None:
     assert [each.name for each in TABLE] == [
-        "the door", "another port of the door", "the API server", "the cloud's metadata", "a public address", "DNS",
-        "DNS over TCP", "this node's kubelet", "the kubelet of n2", "pod on this node", "pod on another node",
+        "the door", "another port of the door", "the API server", "the cloud's metadata", "a public address",
+        "a public address of IPv6", "DNS",
+        "DNS over TCP", "this node's kubelet", "the kubelet of n2", "pod on this node", "pod on this node by IPv6",
+        "pod on another node", "pod on another node by IPv6",
     ]  # fmt: skip
     assert [each.name for each in TABLE if each.is_allowed] == ["the door"]
 
 
 def test_a_pool_of_one_node_has_no_pod_on_another() -> None:
-    assert [each.name for each in add_peers([], "n1", {"n1": "10.2.0.1"})] == ["pod on this node"]
+    assert [each.name for each in add_peers([], "n1", {"n1": ["10.2.0.1"]})] == ["pod on this node"]
 
 
 def test_a_pool_that_enforces_the_policy_is_trusted() -> None:
@@ -61,6 +63,21 @@ def test_a_pool_that_enforces_the_policy_is_trusted() -> None:
 def test_a_pool_in_which_a_pod_reaches_anything_else_is_refused(name: str) -> None:
     [fault] = decide(ENFORCED | {name: "open"}, WITHOUT)
     assert f"n1: the network policy is not enforced: a pod reaches {name}; use a network plug-in" in fault
+
+
+@pytest.mark.parametrize("name", [each.name for each in TABLE if each.is_protected])
+@pytest.mark.parametrize("outcome", ["open", "failed"])
+def test_a_pool_in_which_a_pod_without_the_policy_connects_into_a_desk_is_refused(name: str, outcome: str) -> None:
+    report = judge(make_rows("n1", TABLE, ENFORCED, WITHOUT | {name: outcome}), ["n1"])
+    [fault] = report.faults
+    assert f"n1: the network policy admits connections into desks: a pod without it reaches {name};" in fault
+    assert report.format().count("WRONG") == 1
+
+
+def test_that_others_connect_into_desks_does_not_show_that_the_policy_is_enforced() -> None:
+    exposed = {each.name: "open" for each in TABLE if each.is_protected}
+    faults = decide(ENFORCED, ENFORCED | exposed)
+    assert ["admits" in fault or "nothing shows" in fault for fault in faults] == [True, True]
 
 
 def test_the_reasons_and_the_table_are_in_the_error() -> None:

@@ -46,11 +46,16 @@ class Pods:
         is_probe = bool(self.find_table(name))
         self.probed |= is_probe
         ended = is_probe or (self.peer_ends and self.probed)
-        return SimpleNamespace(status=SimpleNamespace(phase="Succeeded" if ended else "Running", pod_ip="10.2.0.1"))
+        return SimpleNamespace(
+            status=SimpleNamespace(phase="Succeeded" if ended else "Running", pod_ip="10.2.0.1", pod_ips=[])
+        )
 
     async def read_namespaced_pod_log(self, name: str, namespace: str, *, limit_bytes: int) -> str:
         is_control = self.bodies[name]["metadata"]["labels"][PREFLIGHT_LABEL] == "control"
-        outcomes = {row[0]: probe.OPEN if is_control or row[4] else probe.SILENT for row in self.find_table(name)}
+        outcomes = {
+            row[0]: probe.OPEN if row[4] or (is_control and row[3] != probe.PORT) else probe.SILENT
+            for row in self.find_table(name)
+        }
         return f"{probe.READY}\n{json.dumps(outcomes)}"
 
     async def list_namespaced_pod(self, namespace: str, *, label_selector: str) -> Any:
