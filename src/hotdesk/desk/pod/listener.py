@@ -1,7 +1,8 @@
 """Accepts the guests of pods: TLS with the agent's own certificate, and a token that one pod may present once.
 
 Every program in a pod can connect here, and so can, where a cluster enforces no network policies, every other pod. So
-handshakes are bounded in number, for each address, and in time; and a token counts only from its own pod's address.
+handshakes are bounded in number, for each address, and in time; one too many ends the oldest of the address that has
+most of them; a pod whose guest is connected gets none; and a token counts only from its own pod's address.
 """
 
 from __future__ import annotations
@@ -134,6 +135,14 @@ class ExpectedGuest:
             raise ValueError("its pod is refused") from e
 
 
+@dataclass(slots=True)
+class Handshake:
+    """A caller whose token has not been accepted yet."""
+
+    address: str
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
 class GuestListener:
     """Accepts guests for the pods that are expected."""
 
@@ -148,8 +157,11 @@ class GuestListener:
         self.log = log
         self.context, self.certificate = _make_listener_identity()
         self.expected: dict[str, ExpectedGuest] = {}
-        self.free = anyio.Semaphore(MAX_HANDSHAKES)
+        self.handshakes: list[Handshake] = []
+        """The oldest first."""
         self.by_address: Counter[str] = Counter()
+        self.connected: dict[str, DeskStreams] = {}
+        """The connections of guests by the addresses of their pods."""
 
     def expect(self, desk: str, build_seed: Callable[[bytes], bytes], on_end: Callable[[], None]) -> ExpectedGuest:
         """Expect a pod's guest from now on; its token is new."""
@@ -176,36 +188,59 @@ class GuestListener:
 
     async def serve(self) -> None:
         while True:
-            await self.free.acquire()
             try:
                 raw = await accept(self.listener)
+                address = str(raw.getpeername()[0])
             except OSError:
-                self.free.release()
                 await anyio.sleep(_RETRY_S)
                 continue
-            self.tasks.start(functools.partial(self.talk, raw))
-
-    async def talk(self, raw: socket.socket) -> None:
-        """Greet one caller. Nothing that it sends may end the agent."""
-        address = ""
-        is_kept = False
-        try:
-            address = str(raw.getpeername()[0])
+            if self.by_address[address] >= MAX_OF_ADDRESS or self.needs_none(address):
+                raw.close()
+                continue
+            if len(self.handshakes) >= MAX_HANDSHAKES:
+                self.evict()
             self.by_address[address] += 1
-            if self.by_address[address] <= MAX_OF_ADDRESS:
-                is_kept = await self.greet(raw, address)
+            self.handshakes.append(shake := Handshake(address))
+            self.tasks.start(functools.partial(self.talk, raw, shake))
+
+    def needs_none(self, address: str) -> bool:
+        """Return whether the guest of a caller's pod is connected already, and no other is expected from there."""
+        streams = self.connected.get(address)
+        return (
+            streams is not None
+            and not streams.is_over
+            and all(guest.address != address for guest in self.expected.values())
+        )
+
+    def evict(self) -> None:
+        """End the oldest handshake of the address that has most of them: a guest needs one."""
+        chosen = max(self.handshakes, key=lambda each: self.by_address[each.address])
+        chosen.scope.cancel()
+        self.remove(chosen)
+
+    def remove(self, shake: Handshake) -> None:
+        """Count a handshake no more. A second call does nothing."""
+        if any(each is shake for each in self.handshakes):
+            self.handshakes = [each for each in self.handshakes if each is not shake]
+            self.by_address[shake.address] -= 1
+            self.by_address += Counter()  # drops addresses without a handshake
+
+    async def talk(self, raw: socket.socket, shake: Handshake) -> None:
+        """Greet one caller. Nothing that it sends may end the agent."""
+        address, is_kept = shake.address, False
+        try:
+            with shake.scope:
+                is_kept = await self.greet(raw, shake)
         except (OSError, EOFError, ValueError, TimeoutError, RecursionError) as e:
             self.log(
                 HostError(f"a connection from {address} to the agent's port for pods was rejected: {str(e)[:200]}")
             )
         finally:
-            self.by_address[address] -= 1
-            self.by_address += Counter()  # drops addresses without a handshake
+            self.remove(shake)
             if not is_kept:
                 raw.close()
-            self.free.release()
 
-    async def greet(self, raw: socket.socket, address: str) -> bool:
+    async def greet(self, raw: socket.socket, shake: Handshake) -> bool:
         """Do the handshake, check the token and hand the connection over; return whether that was done."""
         channel = TlsServerChannel(raw, self.context)
         with anyio.fail_after(HANDSHAKE_SECONDS):
@@ -214,17 +249,20 @@ class GuestListener:
         guest = self.find(hello["token"])
         with anyio.fail_after(ADDRESS_SECONDS):
             await guest.located.wait()
-        if guest.address != address:
+        if guest.address != shake.address:
             raise ValueError(f"it presented the token of a pod with the address {guest.address or 'of an ended one'}")
         if guest.is_used:
             raise ValueError("its token was used before")
         guest.is_used = True
+        self.remove(shake)  # the only one for this pod; it is not evicted any more
         with anyio.fail_after(HANDSHAKE_SECONDS):
             seed = guest.make_seed(hello["python"])
             await channel.write(len(seed).to_bytes(4, "big") + seed)
         if self.expected.get(guest.desk) is not guest:
             raise ValueError("it took too long")
         guest.streams = DeskStreams(channel, guest.on_end)
+        self.connected = {host: each for host, each in self.connected.items() if not each.is_over}
+        self.connected[guest.address] = guest.streams
         guest.arrived.set()
         return True
 
