@@ -16,13 +16,15 @@ import anyio.to_thread
 import pytest
 
 from hotdesk.desk.pod.listener import HANDSHAKE_SECONDS, MAX_HANDSHAKES, MAX_OF_ADDRESS
-from hotdesk.desk.pod.preflight import PreflightReport
 from hotdesk.desk.records import list_desks
+from hotdesk.desk.pod.pool_trust import PoolTrust
+from hotdesk.desk.pod.preflight import PreflightReport, ProbeRow, ProbeTarget
+from hotdesk.desk.pod.probe import OPEN as OPEN_OUTCOME
 from hotdesk.desk.pod.streams import MAX_WIDENED, DeskStreams
 from hotdesk.errors import DeskGone, HostError, HotdeskError, WallError
 from hotdesk_guest.mux import DATA, MAX_STREAMS, OPEN, POD_WINDOW, VM_LIMIT
 from hotdesk_guest.wire import encode_frame
-from tests.pod_cluster import NODE, make_trust
+from tests.pod_cluster import NODE, TESTED, make_trust
 from tests.pod_room import PodRoom, open_pod_room, run_pod
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.unit.desk.pod.test_runtime import SMALL, open_agent
@@ -99,11 +101,7 @@ async def test_a_guessed_token_gets_nothing(room: PodRoom) -> None:
     assert await try_token(room, guest.token)
 
 
-CONNECTED_AGAIN = Removal(
-    "pod/listener.py",
-    "        return streams is not None and not streams.is_over and all(",
-    "        return False and all(",
-)
+CONNECTED_AGAIN = Removal("pod/listener.py", "        if streams is None or streams.is_over:\n", "        if True:\n")
 NEVER_EVICTED = Removal(
     "pod/listener.py",
     "                self.evict()\n",
@@ -502,6 +500,40 @@ async def test_a_pod_kept_ready_is_not_handed_over_once_the_network_is_open(tmp_
         with pytest.raises(HotdeskError, match="not enforced any more"):
             await agent.runtime.open(replace(SMALL, env={"A": "b"}))
         assert "claim" not in agent.pods.calls
+
+
+REACHED = ProbeRow(NODE, ProbeTarget("the API server", "10.0.0.9", 6443), OPEN_OUTCOME, OPEN_OUTCOME)
+GOOD, WIDE = PreflightReport((TESTED,), ()), PreflightReport((TESTED, REACHED), ("a pod reaches the API server",))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
+@falls_without(
+    "open desks end when their network stays open",
+    Removal(
+        "pod/pool_trust.py",
+        "            if self.open_count >= MAX_OPEN and not self.accepts_open:",
+        "            if False:",
+    ),
+)
+async def test_a_desk_does_not_keep_a_network_that_was_opened(tmp_path: Path) -> None:
+    results = [GOOD, WIDE, WIDE]
+
+    async def run() -> PreflightReport:
+        return results.pop(0)
+
+    trust = PoolTrust(run, print)
+    await trust.check()
+    async with open_agent(tmp_path, trust) as agent:
+        desk = await agent.runtime.open(SMALL)
+        await trust.check()
+        assert (await desk.run(["echo", "once"])).text == "once\n"
+        await trust.check()
+        with pytest.raises(HotdeskError), anyio.fail_after(10):
+            await desk.run(["sleep", "9"])
+        with anyio.fail_after(10):
+            while agent.pods.stored:
+                await anyio.sleep(0.05)
+        assert "its network is open: a pod reaches the API server" in agent.runtime.keeper.ended[desk.id]
 
 
 @falls_without(

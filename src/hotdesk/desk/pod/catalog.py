@@ -23,7 +23,13 @@ class PodCatalog:
     images: Mapping[str, str]
     """References of container images, by the names of images."""
     walls: Mapping[str, str] = field(default_factory=lambda: {"container": ""})
-    """RuntimeClasses by wall; empty: the nodes' usual runtime."""
+    """RuntimeClasses by wall; empty: the nodes' usual runtime, which is no wall but `container`."""
+
+    def __post_init__(self) -> None:
+        if unnamed := [wall for wall, name in self.walls.items() if not name and wall != "container"]:
+            raise BriefError(
+                f"[pods] walls: {unnamed[0]} needs the name of a RuntimeClass; without one it would be a container"
+            )
 
     def find_template(self, spec: Spec) -> PodTemplate:
         """Return the template for a desk; raise `BriefError` with the reason if it cannot be a pod."""

@@ -46,6 +46,13 @@ class Pod:
     gone: anyio.Event = field(default_factory=anyio.Event)
     """Set when the cluster reports that the pod is gone."""
 
+    def disconnect(self) -> None:
+        """Close the connection to its guest, or stop waiting for it."""
+        self.guest.located.set()
+        self.guest.arrived.set()
+        if self.streams is not None:
+            self.streams.close()
+
 
 class PodFleet:
     """All pods of one agent, of every tenant."""
@@ -55,6 +62,7 @@ class PodFleet:
         self.listener = listener
         self.trust = trust
         self.pods: dict[str, Pod] = {}
+        trust.on_open = self.fail_all
 
     async def follow(self) -> None:
         """Note what becomes of the pods, until cancelled."""
@@ -75,10 +83,13 @@ class PodFleet:
         pod.node = report.node or pod.node
         pod.guest.locate(report.address)
         if pod.failure:
-            pod.guest.located.set()
-            pod.guest.arrived.set()
-            if pod.streams is not None:
-                pod.streams.close()
+            pod.disconnect()
+
+    def fail_all(self, why: str) -> None:
+        """Disconnect every pod; its keeper burns it then."""
+        for pod in list(self.pods.values()):
+            pod.failure = pod.failure or why
+            pod.disconnect()
 
     async def start(
         self,

@@ -206,11 +206,9 @@ class GuestListener:
     def needs_none(self, address: str) -> bool:
         """Return whether the guest of a caller's pod is connected already, and no other is expected from there."""
         streams = self.connected.get(address)
-        return (
-            streams is not None
-            and not streams.is_over
-            and all(guest.address != address for guest in self.expected.values())
-        )
+        if streams is None or streams.is_over:
+            return False
+        return all(guest.address != address for guest in self.expected.values())
 
     def evict(self) -> None:
         """End the oldest handshake of the address that has most of them: a guest needs one."""

@@ -13,6 +13,8 @@ INTERVAL_S = 3600.0
 RETRY_S = 60.0
 """Seconds from a preflight that failed to the next one."""
 MAX_AGE_S = 1.5 * INTERVAL_S
+MAX_OPEN = 2
+"""Preflights in a row that may find an open network before open desks are ended; until then no new one is opened."""
 ACCEPTED = "desks are opened although their network may be open, because `[pods] accept_open_network` is set"
 
 
@@ -35,6 +37,10 @@ class PoolTrust:
         """The nodes on which the last preflight passed."""
         self.reason = "its network has not been tested yet; try again in a minute"
         self.due = anyio.Event()
+        self.open_count = 0
+        """Preflights in a row that found that desks reach, or are reached by, what they must not."""
+        self.on_open: Callable[[str], None] = lambda why: None
+        """Called when open desks must end, because their network is open."""
 
     async def follow(self) -> None:
         """Test the pool now and every hour; every minute while it is not trusted, or if a desk is on a new node."""
@@ -53,10 +59,14 @@ class PoolTrust:
             self.refuse(f"the preflight failed: {make_printable(str(e)[:4000]) or type(e).__name__}")
             return
         if report.is_trusted:
+            self.open_count = 0
             self.passed = anyio.current_time()
             self.nodes = frozenset(row.node for row in report.rows)
         else:
             self.refuse(describe_faults(report))
+            self.open_count += report.is_open
+            if self.open_count >= MAX_OPEN and not self.accepts_open:
+                self.on_open(f"its network is open: {report.faults[0]}")
 
     def refuse(self, reason: str) -> None:
         """Trust the pool no longer. A reason that was logged last time is not repeated."""

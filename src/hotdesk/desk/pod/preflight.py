@@ -118,6 +118,11 @@ class PreflightReport:
     def is_trusted(self) -> bool:
         return not self.faults
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether desks reach, or are reached by, what they must not."""
+        return any(row.is_exposed or (row.is_reached and not row.target.is_allowed) for row in self.rows)
+
     def format(self) -> str:
         """Return the table as text."""
         lines = [("node", "address", "", "desk", "without policy", "")]

@@ -98,3 +98,30 @@ async def test_a_node_that_no_preflight_included_is_not_trusted_and_the_next_pre
     assert trust.is_refused
     with pytest.raises(HostError, match="node 'n1'"):
         trust.require_node("n1")
+
+
+OPEN_NETWORK = PreflightReport(
+    (TESTED, ProbeRow("n1", ProbeTarget("DNS", "10.0.0.2", 53), "open", "open")), ("n1: a pod reaches DNS",)
+)
+
+
+@pytest.mark.parametrize(
+    ("results", "ends"),
+    [
+        ([GOOD, OPEN_NETWORK], []),
+        ([GOOD, OPEN_NETWORK, GOOD, OPEN_NETWORK], []),
+        ([GOOD, OPEN_NETWORK, OSError("away"), OPEN_NETWORK], ["its network is open: n1: a pod reaches DNS"]),
+        ([GOOD, BAD, BAD], []),
+        ([GOOD, OSError("away"), OSError("away")], []),
+    ],
+)
+async def test_open_desks_end_when_a_second_preflight_in_a_row_finds_an_open_network(
+    results: list[PreflightReport | Exception], ends: list[str]
+) -> None:
+    for accepts_open in (False, True):
+        found: list[str] = []
+        trust = Preflights(*results).trust(accepts_open=accepts_open)
+        trust.on_open = found.append
+        for _ in results:
+            await trust.check()
+        assert found == ([] if accepts_open else ends)

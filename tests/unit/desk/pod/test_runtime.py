@@ -176,3 +176,9 @@ async def test_a_state_directory_that_cannot_be_written_fails_the_desk_and_no_ot
         records.unlink()
         records.with_name("away").rename(records)
         assert (await desk.run(["true"])).ok
+
+
+def test_a_wall_is_not_taken_from_the_nodes_usual_runtime() -> None:
+    with pytest.raises(BriefError, match="gvisor needs the name of a RuntimeClass"):
+        PodCatalog(PodTemplate("desks", ""), {"base": "base:1"}, {"container": "", "gvisor": ""})
+    PodCatalog(PodTemplate("desks", ""), {"base": "base:1"}, {"container": "", "gvisor": "gvisor"})
