@@ -16,11 +16,11 @@ import anyio.to_thread
 import pytest
 
 from hotdesk.desk.pod.listener import HANDSHAKE_SECONDS, MAX_HANDSHAKES, MAX_OF_ADDRESS
-from hotdesk.desk.records import list_desks
 from hotdesk.desk.pod.pool_trust import PoolTrust
 from hotdesk.desk.pod.preflight import PreflightReport, ProbeRow, ProbeTarget
 from hotdesk.desk.pod.probe import OPEN as OPEN_OUTCOME
 from hotdesk.desk.pod.streams import MAX_WIDENED, DeskStreams
+from hotdesk.desk.records import list_desks
 from hotdesk.errors import DeskGone, HostError, HotdeskError, WallError
 from hotdesk_guest.mux import DATA, MAX_STREAMS, OPEN, POD_WINDOW, VM_LIMIT
 from hotdesk_guest.wire import encode_frame
