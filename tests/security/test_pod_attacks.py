@@ -126,7 +126,7 @@ async def test_a_used_token_gets_nothing_again(room: PodRoom) -> None:
 
 @falls_without(
     "a token counts from its own pod",
-    Removal("pod/listener.py", "        if guest.address != address:\n", "        if False:\n"),
+    Removal("pod/listener.py", "        if guest.address != shake.address:\n", "        if False:\n"),
 )
 async def test_a_stolen_token_gets_another_pod_nothing(room: PodRoom) -> None:
     guest = room.expect()
