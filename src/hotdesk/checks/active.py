@@ -29,6 +29,7 @@ NEEDS = (
     "active_markup",
     "active_office",
     "active_pdf",
+    "active_prose",
     "active_text",
     "active_zip",
     RESIDENT,

@@ -12,7 +12,9 @@ _OFFICE = frozenset(
     odt ott odm ods ots odp otp odg otg fodt fods fodp fodg
     """.split()
 )
-_MARKUP = frozenset(("html", "htm", "xhtml", "svg", "xml", "mht", "mhtml"))
+_MARKUP = frozenset(("html", "htm", "xhtml", "svg", "xml"))
+_PROSE = frozenset(("md", "markdown", "mdown", "mkd", "mkdn", "mdwn", "mdx", "qmd", "rmd", "rst", "ipynb"))
+_MESSAGES = frozenset(("eml", "mbox", "mht", "mhtml"))
 _TABLES = frozenset(("csv", "tsv", "tab"))
 UNREAD_ARCHIVES = frozenset(("tar", "gz", "tgz", "bz2", "tbz2", "xz", "txz", "7z", "rar", "zst"))
 """Suffixes of archives that cannot be inspected."""
@@ -38,6 +40,16 @@ _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("external-references", "pictures, styles or fonts loaded from elsewhere"),
         ("entities", "custom XML entities"),
     ),
+    "prose": (
+        ("scripts", "scripts, event handlers, frames"),
+        ("external-references", "pictures loaded from elsewhere, links to anything but web pages and files beside it"),
+        ("bidi", "bidirectional control characters"),
+    ),
+    "message": (
+        ("scripts", "scripts, event handlers, frames"),
+        ("external-references", "pictures, styles or fonts loaded from elsewhere"),
+        ("unreadable", "parts in base64 or quoted-printable"),
+    ),
     "table": (),
     "archive": (("programs", "programs, scripts, shortcuts"), ("encrypted", "encrypted members")),
     "picture": (),
@@ -61,10 +73,17 @@ REMEDIES: Mapping[str, str] = {
     "polyglot": "Write the file again in the format of its suffix, without data before or after it.",
     "encrypted": "Save the file without a password.",
     "legacy-format": "Save the file in a current format: .docx, .xlsx or .pptx.",
-    "scripts": "Remove the script, event handler, script link or frame.",
+    "scripts": (
+        "Remove the script, event handler, script link or frame. In Markdown write code between lines of ``` that "
+        "start at the margin, and no HTML outside of it."
+    ),
     "actions": "Remove the action.",
     "forms": "Remove the form, or print it to a plain PDF.",
-    "external-references": "Embed the resource in the file instead of linking it.",
+    "external-references": (
+        "Embed the resource in the file instead of linking it. Let a link be relative, or start with https:, http:, "
+        "mailto:, tel: or #. In Markdown write code between lines of ``` that start at the margin, and no HTML outside "
+        "of it."
+    ),
     "entities": "Write the text itself instead of an entity, and remove the document type definition.",
     "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
     "programs": "Remove the program, script or shortcut. In an archive use usual suffixes, such as .txt, .csv or .pdf.",
@@ -73,14 +92,17 @@ REMEDIES: Mapping[str, str] = {
         "Save the file in a common format, under the usual suffix of that format. Of archives, only .zip is one."
     ),
     "archive-bomb": "Reduce the unpacked size of the content.",
-    "unreadable": "Save the file in the format of its suffix, and open it once to test it.",
+    "unreadable": (
+        "Save the file in the format of its suffix, and open it once to test it. Write parts of a message as 8bit text "
+        "in utf-8, or deliver a page (.html) or a PDF."
+    ),
 }
 
 
 def find_kind(suffix: str) -> str:
     kinds: dict[str, Collection[str]] = {
-        "office": _OFFICE, "markup": _MARKUP, "table": _TABLES, "archive": _ARCHIVES, "picture": _PICTURES,
-        "pdf": ("pdf",),
+        "office": _OFFICE, "markup": _MARKUP, "prose": _PROSE, "message": _MESSAGES, "table": _TABLES,
+        "archive": _ARCHIVES, "picture": _PICTURES, "pdf": ("pdf",),
     }  # fmt: skip
     return next((kind for kind, suffixes in kinds.items() if suffix in suffixes), "other")
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
 from hotdesk.checks.active import ALWAYS, FAMILIES, LOOKED_FOR, ActiveCheck
-from hotdesk.checks.inside import active_pdf, active_zip
+from hotdesk.checks.inside import active_pdf, active_prose, active_zip
 from hotdesk.checks.inside.active_found import Found
 from hotdesk.checks.inside.active_look import look
 from hotdesk.checks.required import list_checks
@@ -247,6 +247,83 @@ CARRIES = (
 DATA = """<?xml version="1.0"?>
 <!-- rows --><rows xmlns="urn:rows"><row on="1" one="1" online="yes"
 src="D:report.csv" action="run:/a" data="c:/x"/></rows>"""
+REPORT = """# Report
+
+- one, two
+- a [source](https://a.test/x "title"), <https://a.test>, [mail](mailto:a@b.test), [below](#x), [rows](data/x.csv)
+
+| name | p |
+|---|---|
+| a<br>b | =2 |
+
+![chart](chart.png) ![c](data:image/png;base64,AA) p < 0.05 and online = 3 > 2 cost $5 to $9.
+In JavaScript: new URL('https://a.test'). Note: file:///x is no link, nor is \\\\server\\share.
+
+[1]: https://a.test/y
+[^1]: Source: the file
+"""
+CODE = """It shows `<script>` and ``<img src=https://a.test>``:
+
+```html
+<script>x()</script><img src=https://a.test onerror=x>
+[x](file:///c:/x)
+```
+
+~~~cpp
+if (a < b) online = f(v8::Local<v8::Value>);
+~~~
+"""
+TAGGED = """<details>
+<summary>More</summary>
+
+```
+code
+```
+</details>
+<!-- a remark -->
+1. one
+
+   ```sh
+   echo $HOME
+   ```
+"""
+NOTEBOOK = json.dumps(
+    {
+        "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": ["# a\n", "[x](https://a.test) `<b onx=1>`"]},
+            {
+                "cell_type": "code", "metadata": {}, "source": ["html = '<script>x</script>'"], "outputs": [
+                    {"output_type": "stream", "name": "stdout", "text": ["<script>"]},
+                    {
+                        "output_type": "execute_result", "metadata": {}, "data": {
+                            "text/html": ["<style>.t {top: 0}</style>", "<table border=\"1\"><td>1</td></table>"],
+                            "text/plain": ["<b onclick=x>"], "image/png": "iVBOR",
+                        },
+                    },
+                    {"output_type": "error", "ename": "E", "evalue": "<script>", "traceback": ["<script>"]},
+                ],
+            },
+        ],
+        "metadata": {"language_info": {"mimetype": "text/x-python", "name": "python"}}, "nbformat": 4,
+    }
+)  # fmt: skip
+DIRECTED = """Title
+=====
+
+A `page <https://a.test>`_ and ``code``.
+
+.. image:: a.png
+
+.. _x: https://a.test
+"""
+MESSAGE = """From: A <a@b.test>
+Message-ID: <x.1@b.test>
+Content-Type: text/plain; charset="utf-8"
+Content-Transfer-Encoding: 8bit
+Content-Disposition: attachment; filename="a.csv"
+
+See https://a.test, 2 < 3.
+"""
 CLEAN: dict[str, tuple[str, bytes]] = {
     **{f"a page that carries content: {each}": ("a.html", f"<html>{each}</html>".encode()) for each in CARRIES},
     "a deck with an object": ("a.odp", packed({"mimetype": "x", "content.xml": DECK, "Object 1/content.xml": "<a/>"})),
@@ -274,6 +351,13 @@ CLEAN: dict[str, tuple[str, bytes]] = {
     "a table": ("a.csv", b"name,amount\nA & B,-12.50\nC,+3\nD,-1e-5\nE,-\nF,+49 30 1234\n"),
     "a table parted by semicolons": ("a.csv", b"name;text\nA;good, - see note\n"),
     "a list": ("a.md", b"- one, two\n- three, four\n"),
+    "a report": ("a.md", REPORT.encode()),
+    "a report under its long suffix": ("a.markdown", REPORT.replace("\n", "\r\n").encode()),
+    "a report with code": ("a.md", CODE.encode()),
+    "a report with tags": ("a.md", TAGGED.encode()),
+    "a notebook": ("a.ipynb", NOTEBOOK.encode()),
+    "a text with directives": ("a.rst", DIRECTED.encode()),
+    "a message": ("a.eml", MESSAGE.encode()),
     "JSON": ("a.json", b'{"a": "<script>"}'),
     "a PDF": ("a.pdf", pdf("<< /Type /Catalog /OpenAction [1 0 R /Fit] >>", "(text: /JS)")),
     "a PDF that opens at a page": ("a.pdf", pdf("<< /OpenAction 2 0 R >>", "[1 0 R /XYZ 0 0 0]")),
@@ -471,6 +555,15 @@ ACTIVE: list[tuple[str, str, str, bytes]] = [
     ("embedded", "a file that is attached", "a.pdf", pdf("<< /Subtype /FileAttachment /FS 4 0 R >>")),
     ("actions", "a film", "a.pdf", pdf("<< /S /Rendition /OP 0 /R 5 0 R >>")),
     *(("external-links", f"a link {how}", "a.pdf", pdf(f"<< /URI {at} >>", "(file://a)")) for how, at in LINKS.items()),
+    ("external-references", "a report's picture", "a.md", b"![](https://a.test/p.png?u=1)"),
+    ("external-references", "a report's link", "a.md", b"[x](file:///C:/x.exe)"),
+    ("scripts", "a report's script", "a.md", b"# a\n\n<script>x</script>"),
+    ("scripts", "a script far below", "a.markdown", b"a\n" * 900 + b"<script>x</script>"),
+    ("scripts", "a notebook's output", "a.ipynb", b'[{"data": {"application/javascript": "x"}}]'),
+    ("unreadable", "a notebook that is none", "a.ipynb", b"{"),
+    ("unreadable", "a notebook of many texts", "a.ipynb", b"[" + b'["a",1],' * 100_001 + b"1]"),
+    ("unreadable", "a message in letters", "a.mht", b"Content-Transfer-Encoding: base64\n\nPHNj"),
+    ("polyglot", "a picture that is called a report", "a.md", png()),
     ("unreadable", "a part", "a.xlsx", office(xl__a_DOT_xml="<a")),
     ("unreadable", "a picture", "a.png", png()[:-20]),
     ("unreadable", "an archive", "a.zip", packed({"a": "x" * 99})[:-30]),
@@ -625,6 +718,17 @@ def test_a_page_of_tags_inside_tags_takes_linear_time(tmp_path: Path, repeated: 
     begun = time.process_time()
     seen(tmp_path, "a.html", b"<html>" + repeated.encode() * 20_000)
     assert time.process_time() - begun < 30
+
+
+@pytest.mark.parametrize(
+    "repeated", ["![", "](", "]:>", "]: ", "`", "<a:", ".. ", "charset ", "[a](<", "``a", ":url: "]
+)
+@pytest.mark.parametrize("suffix", ["md", "rst", "eml"])
+def test_prose_of_many_marks_takes_linear_time(repeated: str, suffix: str) -> None:
+    before = time.process_time()
+    for text in (repeated * (200_000 // len(repeated)), repeated + repeated[-1] * 200_000):
+        list(active_prose.inspect_prose(text, suffix, Found(), ""))
+    assert time.process_time() - before < 5
 
 
 def test_a_page_of_many_tags_inside_tags_is_refused(tmp_path: Path) -> None:

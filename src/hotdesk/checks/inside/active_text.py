@@ -8,14 +8,14 @@ import html
 import re
 import unicodedata
 
-from hotdesk.checks.inside import active_links, active_markup
+from hotdesk.checks.inside import active_links, active_markup, active_prose
 from hotdesk.checks.inside.active_found import Found
 
 MARKUP = ("html", "htm", "xhtml", "svg", "xml", "xsl", "xslt", "mht", "mhtml", "vml")
 TABLES = ("csv", "tsv", "tab")
-OPENED_AS_TEXT = (*MARKUP, *TABLES)
+OPENED_AS_TEXT = (*MARKUP, *TABLES, *active_prose.PROSE)
 """Suffixes of files that programs open as text, whatever their first bytes are."""
-CODE = ("py", "sh", "js", "c", "rs", "go", "java", "patch", "diff", "sql", "md", "toml", "yaml", "yml", "json", "ini")
+CODE = ("py", "sh", "js", "c", "rs", "go", "java", "patch", "diff", "sql", "toml", "yaml", "yml", "json", "ini")
 SNIFFED = 1500
 """Number of characters in which a browser looks for markup."""
 MOST_CELLS = 5_000_000
@@ -122,7 +122,10 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
         found.add("programs", where, "an executable script")
     elif text.lstrip("\ufeff \r\n").startswith(("[Desktop Entry]", "[InternetShortcut]")):
         found.add("programs", where, "a shortcut that starts a program")
-    if _is_markup(text, suffix, code):
+    if suffix in active_prose.PROSE or suffix in active_prose.MESSAGES:
+        for each in active_prose.inspect_prose(text, suffix, found, where):
+            inspect_markup(each, found, where)
+    elif _is_markup(text, suffix, code):
         inspect_markup(text, found, where, is_data=suffix == "xml" and _is_data(text))
     elif suffix in TABLES or (not code and suffix not in CODE):
         _inspect_table(text, suffix in TABLES, found, where)
