@@ -146,7 +146,7 @@ def _restart(sandboxes: Sandboxes, tenant: Any) -> Sandboxes:
 
 
 def _make_request(token: str) -> dict[str, Any]:
-    return {"type": "http", "headers": [(b"hotdesk-share", token.encode())], "query_string": b""}
+    return {"type": "http", "method": "GET", "headers": [(b"hotdesk-share", token.encode())], "query_string": b""}
 
 
 @falls_without(
@@ -191,6 +191,77 @@ async def test_a_token_that_would_reach_the_program_inside_gives_no_access(ways:
     head = f"POST /?hotdesk%2Dshare={token(ways)} HTTP/1.1\r\nHost: {ways.name}\r\nConnection: close\r\n"
     answer = await ways.say(f"{head}Content-Length: 0\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 403")
+
+
+SIBLING = f"http://{PORT}-i{'b' * 20}.localhost"
+"""The origin of another sandbox's page: the same site as this sandbox's, to a browser."""
+BY_OTHERS: dict[str, dict[str, str]] = {
+    "a fetch": {"Origin": SIBLING},
+    "a fetch of a page without an origin": {"Origin": "null"},
+    "a form": {"method": "POST", "Origin": SIBLING, "Content-Length": "0"},
+    "a form without an origin": {"method": "POST", "Content-Length": "0"},
+    "a WebSocket": {"Origin": SIBLING, "Connection": "Upgrade", "Upgrade": "websocket"},
+    "a WebSocket without an origin": {"Connection": "Upgrade", "Upgrade": "websocket"},
+    "a script": {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+    "a frame": {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+}
+"""Requests that a page of another sandbox makes a browser send, with this sandbox's cookie."""
+
+
+async def ask(ways: Ways, *, method: str = "GET", **headers: str) -> bytes:
+    lines = {"Connection": "close", "Cookie": f"hotdesk-share={token(ways)}", **headers}
+    if "Upgrade" in lines:
+        lines |= {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return await ways.say(f"{method} / HTTP/1.1\r\nHost: {ways.name}\r\n{head}\r\n".encode())
+
+
+@falls_without(
+    "shares: a cookie counts for its own pages",
+    Removal(
+        "ports/shares.py", 'headers.getlist("cookie") if is_own_request(scope) else ()', 'headers.getlist("cookie")'
+    ),
+)
+@pytest.mark.parametrize("what", BY_OTHERS)
+async def test_a_page_of_another_sandbox_cannot_use_a_link_as_the_person_who_looks_at_it(ways: Ways, what: str) -> None:
+    assert (await ask(ways, **BY_OTHERS[what])).startswith(b"HTTP/1.1 403")
+
+
+@no_guard("no attack: what the port's own pages do, and what opens them")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "own"},
+        {"Origin": "own", "method": "POST", "Content-Length": "0", "Sec-Fetch-Site": "same-origin"},
+        {"Origin": "null", "method": "POST", "Content-Length": "0", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+        {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+    ],
+)
+async def test_a_cookie_gives_access_to_its_own_pages(ways: Ways, headers: dict[str, str]) -> None:
+    own = {name: f"https://{ways.name}" if value == "own" else value for name, value in headers.items()}
+    assert (await ask(ways, **own)).startswith(b"HTTP/1.1 200")
+
+
+@falls_without(
+    "shares: only a valid token becomes a cookie",
+    Removal("ports/traffic.py", "redirect(scope, own, token)", "redirect(scope, share, token)"),
+)
+@pytest.mark.parametrize("case", ["another domain", "junk", "no latin letter", "revoked"])
+async def test_no_other_text_of_an_address_becomes_a_cookie(ways: Ways, case: str) -> None:
+    revoked = shares.sign(ways.sandbox.share_key, ways.sandbox.id, Share("b" * 12, PORT, int(time.time() + 60)))
+    ways.sandbox.revoked.add("b" * 12)
+    texts = {
+        "another domain": "x;%20Domain=desk.example",
+        "junk": "junk",
+        "no latin letter": "%E2%82%AC",
+        "revoked": revoked,
+    }
+    answer = await ways.get(f"/a?hotdesk-share={texts[case]}&b=1", Cookie=f"hotdesk-share={token(ways)}")
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    assert head.startswith(b"http/1.1 303")
+    assert b"location: /a?b=1" in head
+    assert b"set-cookie" not in head
 
 
 @falls_without("shares: a redirect stays here", Removal("ports/shares.py", '.lstrip("/\\\\")', ""))

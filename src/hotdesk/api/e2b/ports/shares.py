@@ -66,13 +66,31 @@ def list_tokens(scope: Scope) -> list[str]:
     """Return the tokens in a request: in a header, in cookies, or in its address."""
     headers = Headers(scope=scope)
     names = (COOKIE, SECURE_COOKIE)
-    pairs = (pair.strip().partition("=") for value in headers.getlist("cookie") for pair in value.split(";"))
+    cookies = headers.getlist("cookie") if is_own_request(scope) else ()
+    pairs = (pair.strip().partition("=") for value in cookies for pair in value.split(";"))
     found = [
         headers.get(_PARAMETER, ""),
         *(value for name, _, value in pairs if name in names),
         find_query_token(scope),
     ]
     return [each for each in found if each][:8]
+
+
+def is_own_request(scope: Scope) -> bool:
+    """Return whether a browser made a request for a page of the same host name, or to open one.
+
+    To a browser the sandboxes of a server are one site, so it sends a cookie with requests of another's page, too.
+    """
+    headers = Headers(scope=scope)
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "")
+    is_reading = scope["method"] in ("GET", "HEAD") and "upgrade" not in headers
+    if origin is None:
+        is_own = is_reading or site == "same-origin"
+    else:
+        host = headers.get("host", "").lower()
+        is_own = origin.lower() in (f"http://{host}", f"https://{host}") or (origin, site) == ("null", "same-origin")
+    is_opened = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    return is_own and (site in ("", "none", "same-origin") or (is_reading and is_opened))
 
 
 def find_query_token(scope: Scope) -> str:

@@ -134,7 +134,8 @@ class Traffic:
         if share is not None:
             self.pace(share)
             if (token := shares.find_query_token(scope)) and scope["method"] in ("GET", "HEAD"):
-                await redirect(scope, share, token)(scope, receive, send)
+                own = verify_token(token, sandbox, port)
+                await redirect(scope, own, token)(scope, receive, send)
                 return
         if (port, scope["path"].strip("/")) in RUNS:
             check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
@@ -255,7 +256,8 @@ def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> 
     if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
         raise E2bError(
             403,
-            f"this port needs the sandbox's traffic token in the header {TOKEN}, or a share link that has not expired",
+            f"this port needs the sandbox's traffic token in the header {TOKEN}, or a share link that has not expired; "
+            "the cookie of a share link counts for requests of this host name's own pages only",
             sandboxId=sandbox.id,
         )
     return None
@@ -265,20 +267,26 @@ def find_share(scope: Scope, sandbox: Sandbox, port: int) -> Share | None:
     """Return the share link whose token a request has; `None` if it has none that is valid for this port now."""
     key = sandbox.share_key
     for token in shares.list_tokens(scope) if key else ():
-        share = shares.verify(key, sandbox.id, port, token)
-        if share is not None and share.id not in sandbox.revoked:
+        if (share := verify_token(token, sandbox, port)) is not None:
             return share
     return None
 
 
-def redirect(scope: Scope, share: Share, token: str) -> Response:
-    """Redirect a browser to the address without the token, which the browser keeps as a cookie."""
+def verify_token(token: str, sandbox: Sandbox, port: int) -> Share | None:
+    share = shares.verify(sandbox.share_key, sandbox.id, port, token)
+    return share if share is not None and share.id not in sandbox.revoked else None
+
+
+def redirect(scope: Scope, share: Share | None, token: str) -> Response:
+    """Redirect a browser to the address without the token, which the browser keeps as a cookie if it is valid."""
     headers = {
         "Location": shares.clean_address(scope),
-        "Set-Cookie": shares.build_cookie(token, share, tls=scope["scheme"] == "https", now=time.time()),
         "Cache-Control": "no-store",
         "Referrer-Policy": "no-referrer",
     }
+    if share is not None:
+        tls = scope["scheme"] == "https"
+        headers["Set-Cookie"] = shares.build_cookie(token, share, tls=tls, now=time.time())
     return Response(status_code=303, headers=headers)
 
 
