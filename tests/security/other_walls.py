@@ -143,7 +143,7 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_a_memory_bomb_is_killed_and_its_desk_survives
         """,
         "no filter of the host's stands before its programs; the sentry runs no 32-bit ones": """
-            test_no_program_of_32_bits_gets_past_the_filter
+            test_no_program_of_32_bits_gets_past_the_filter test_no_call_of_x32_gets_past_the_filter
         """,
         "all of a desk calls through one gofer: who calls first is its guest, and the image's interpreter is": """
             test_an_impostor_that_connects_first_is_not_taken_for_the_guest

@@ -106,7 +106,7 @@ def is_intact(path: Path, *heads: Head) -> bool:
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_changed_event_is_detected(path: Path, journal: Journal, field: str) -> None:
     assert is_intact(path)
-    tamper(path, f"UPDATE events SET {FIELDS[field]} WHERE id = 1")
+    tamper(path, " ".join(["UPDATE events SET", FIELDS[field], "WHERE id = 1"]))
     assert not is_intact(path)
 
 

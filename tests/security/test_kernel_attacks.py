@@ -450,3 +450,26 @@ async def test_no_program_of_32_bits_gets_past_the_filter(desk: Desk, attack: At
     await desk.write("/tmp/small", program_of_32_bits(), mode=0o755)
     code = "tell(apart(lambda: attempt(os.execv, '/tmp/small', ['small'])))"
     assert await attack(desk, code) in ("ENOEXEC", f"died {int(signal.SIGSYS)}", f"died {int(signal.SIGSYS) | 0x80}")
+
+
+HAS_X32 = os.uname().machine == "x86_64"
+X32_GUARDED = (
+    falls_without(
+        "no calls of x32",
+        Removal(
+            "container/seccomp.py",
+            '"architectures": [ARCHITECTURES[machine]],',
+            '"architectures": [ARCHITECTURES[machine], "SCMP_ARCH_X32"],',
+        ),
+    )
+    if HAS_X32
+    else no_guard("this machine's processor has no such calls")
+)
+
+
+@X32_GUARDED
+@pytest.mark.skipif(not HAS_X32, reason="x32 is a set of system calls of x86_64 alone")
+async def test_no_call_of_x32_gets_past_the_filter(desk: Desk, attack: Attack) -> None:
+    """Without the filter the call returns a process id, or ENOSYS where the kernel has none of them."""
+    code = "given['syscalls']['getpid of x32'] = 39 | 1 << 30\ntell(apart(lambda: call('getpid of x32')))"
+    assert await attack(desk, code) in (f"died {int(signal.SIGSYS)}", f"died {int(signal.SIGSYS) | 0x80}")
