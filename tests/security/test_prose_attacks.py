@@ -98,7 +98,7 @@ def find(folder: Path, name: str, text: str) -> set[str]:
 )
 @falls_without(
     "prose: tags are read",
-    Removal(FILE, "    if has_html(text):\n", "    if not text:\n"),
+    Removal(FILE, "    if _has_html(text):\n", "    if not text:\n"),
     cases=TAGS,
 )
 @falls_without(
@@ -125,7 +125,7 @@ def test_a_report_that_acts_is_found(tmp_path: Path, what: str) -> None:
 
 @falls_without(
     "prose: reStructuredText is read",
-    Removal(FILE, "        inspect_directives(text, found, where)\n        yield text\n", "        pass\n"),
+    Removal(FILE, "        _inspect_directives(text, found, where)\n        yield text\n", "        pass\n"),
 )
 @pytest.mark.parametrize(
     "text",
@@ -154,7 +154,7 @@ def test_a_notebook_that_acts_is_found(tmp_path: Path, what: str) -> None:
 
 @falls_without(
     "prose: only Markdown has code",
-    Removal(FILE, "strip_code(each) if is_markdown else each", "strip_code(each)"),
+    Removal(FILE, "_strip_code(each) if is_markdown else each", "_strip_code(each)"),
 )
 def test_no_code_is_left_out_of_a_notebooks_html(tmp_path: Path) -> None:
     data = notebook("code", "1", **{"text/html": f"```\n{SCRIPT}\n```"})

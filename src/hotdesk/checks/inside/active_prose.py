@@ -70,31 +70,31 @@ SAID = frozenset(("traceback", "evalue", "ename"))
 def inspect_prose(text: str, suffix: str, found: Found, where: str) -> Iterator[str]:
     """Find links and pictures that lead elsewhere; yield the texts whose markup a viewer shows."""
     if suffix == "ipynb":
-        for each, is_markdown in list_notebook_texts(text, found, where):
-            yield from inspect_markdown(strip_code(each) if is_markdown else each, found, where)
+        for each, is_markdown in _list_notebook_texts(text, found, where):
+            yield from _inspect_markdown(_strip_code(each) if is_markdown else each, found, where)
         return
     if suffix in MESSAGES:
-        inspect_message(text, found, where)
+        _inspect_message(text, found, where)
         yield text
         return
     if suffix == "rst":
-        inspect_directives(text, found, where)
+        _inspect_directives(text, found, where)
         yield text
         return
-    yield from inspect_markdown(strip_code(text), found, where)
+    yield from _inspect_markdown(_strip_code(text), found, where)
 
 
-def inspect_markdown(text: str, found: Found, where: str) -> Iterator[str]:
-    inspect_targets(text, found, where)
-    if has_html(text):
+def _inspect_markdown(text: str, found: Found, where: str) -> Iterator[str]:
+    _inspect_targets(text, found, where)
+    if _has_html(text):
         yield text
 
 
-def has_html(text: str) -> bool:
+def _has_html(text: str) -> bool:
     return HTML.search(HARMLESS.sub("", text)) is not None
 
 
-def strip_code(text: str) -> str:
+def _strip_code(text: str) -> str:
     """Return a text of Markdown without its code, or the whole text if viewers could differ about what is code."""
     rest, fence = [], ""
     for line in text.split("\n"):
@@ -110,35 +110,35 @@ def strip_code(text: str) -> str:
             rest.append(line)
     shown = "\n".join(line if "$" in line else SPAN.sub("", line) for line in rest)
     has_header = text.lstrip("\ufeff").startswith(("---", "+++", ";;;"))  # which some viewers end inside a block
-    unclear = fence or has_header or has_html(shown) or UNCLEAR.search(shown) or "\\`" in text
+    unclear = fence or has_header or _has_html(shown) or UNCLEAR.search(shown) or "\\`" in text
     return text if unclear else shown
 
 
-def inspect_targets(text: str, found: Found, where: str) -> None:
+def _inspect_targets(text: str, found: Found, where: str) -> None:
     # A picture can name its target elsewhere, or have brackets in its description: then any target may be a picture's.
     unclear = text.count("![") > len(PICTURE.findall(text))
     for match in PICTURE.finditer(text):
-        inspect_picture(match[1] or match[2] or "", found, where)
+        _inspect_picture(match[1] or match[2] or "", found, where)
     for shape in (LINK, DEFINITION):
         for match in shape.finditer(text):
             target = match[1] or match[2] or ""
-            inspect_link(target, found, where)
+            _inspect_link(target, found, where)
             if unclear:
-                inspect_picture(target, found, where)
+                _inspect_picture(target, found, where)
     for match in BRACKETED.finditer(text):
-        inspect_link(match[1], found, where)
+        _inspect_link(match[1], found, where)
 
 
-def inspect_directives(text: str, found: Found, where: str) -> None:
+def _inspect_directives(text: str, found: Found, where: str) -> None:
     for match in BRACKETED.finditer(text):
-        inspect_link(match[1], found, where)
+        _inspect_link(match[1], found, where)
     for match in DIRECTIVE.finditer(text):
-        inspect_picture(match[1] or match[2], found, where)
+        _inspect_picture(match[1] or match[2], found, where)
     for match in RST_LINK.finditer(text):
-        inspect_link(match[1], found, where)
+        _inspect_link(match[1], found, where)
 
 
-def inspect_link(target: str, found: Found, where: str) -> None:
+def _inspect_link(target: str, found: Found, where: str) -> None:
     """Judge a link as one in a web page: relative, or to a page."""
     for each in _list_readings(target):
         bare = strip_controls(each)
@@ -149,7 +149,7 @@ def inspect_link(target: str, found: Found, where: str) -> None:
             return
 
 
-def inspect_picture(target: str, found: Found, where: str) -> None:
+def _inspect_picture(target: str, found: Found, where: str) -> None:
     """Find a picture that is neither relative nor inside its own address."""
     for each in _list_readings(target):
         if leads_elsewhere(each) and not CARRIED.match(strip_controls(each)):
@@ -163,7 +163,7 @@ def _list_readings(target: str) -> set[str]:
     return {target, plain, ESCAPE.sub(r"\1", target), ESCAPE.sub(r"\1", plain)}
 
 
-def inspect_message(text: str, found: Found, where: str) -> None:
+def _inspect_message(text: str, found: Found, where: str) -> None:
     """Find parts of a message that are not written as they are read, and attached programs."""
     for match in ENCODING.finditer(text):
         what = f"a part of a message with the transfer encoding {match[1].strip()!r}; write it as 8bit, or save a page"
@@ -175,7 +175,7 @@ def inspect_message(text: str, found: Found, where: str) -> None:
             found.add("programs", where, f"an attached program: {match[1].strip()[:80]}")
 
 
-def list_notebook_texts(text: str, found: Found, where: str) -> Iterator[tuple[str, bool]]:
+def _list_notebook_texts(text: str, found: Found, where: str) -> Iterator[tuple[str, bool]]:
     """Yield every text of a notebook except code and plain output, and whether it is Markdown."""
     try:
         stack: list[tuple[object, bool]] = [(json.loads(text), False)]

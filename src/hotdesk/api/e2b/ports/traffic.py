@@ -134,7 +134,7 @@ class Traffic:
         if share is not None:
             self.pace(share)
             if (token := shares.find_query_token(scope)) and scope["method"] in ("GET", "HEAD"):
-                own = verify_token(token, sandbox, port)
+                own = _verify_token(token, sandbox, port)
                 await redirect(scope, own, token)(scope, receive, send)
                 return
         if (port, scope["path"].strip("/")) in RUNS:
@@ -267,12 +267,12 @@ def find_share(scope: Scope, sandbox: Sandbox, port: int) -> Share | None:
     """Return the share link whose token a request has; `None` if it has none that is valid for this port now."""
     key = sandbox.share_key
     for token in shares.list_tokens(scope) if key else ():
-        if (share := verify_token(token, sandbox, port)) is not None:
+        if (share := _verify_token(token, sandbox, port)) is not None:
             return share
     return None
 
 
-def verify_token(token: str, sandbox: Sandbox, port: int) -> Share | None:
+def _verify_token(token: str, sandbox: Sandbox, port: int) -> Share | None:
     share = shares.verify(sandbox.share_key, sandbox.id, port, token)
     return share if share is not None and share.id not in sandbox.revoked else None
 
