@@ -20,7 +20,7 @@ from hotdesk.api.tenants import Tenants
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.agent import NodeAgent
 from hotdesk.cluster.certificates import ANY_NODE, make_tls_context, read_name
-from hotdesk.cluster.names import check_name
+from hotdesk.cluster.names import ORPHAN_SECONDS, check_name
 from hotdesk.cluster.report import NodeReport
 from hotdesk.cluster.vouching import load_voucher
 from hotdesk.config import Config, get_tenant_settings
@@ -33,7 +33,6 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.ipc.tasks import background
 from hotdesk.walls import TRAITS, WallCatalog
 
-_ORPHAN_SECONDS = 120.0
 _DRAIN_SECONDS = 30.0
 _LOOK_SECONDS = 10.0
 """Seconds for which a list of images is cached."""
@@ -45,7 +44,7 @@ class NodeSettings:
     identity: Path
     name: str = ""
     """The node's name; empty for the name in its certificate. Both must be equal unless the certificate is a pool's."""
-    orphan_seconds: float = _ORPHAN_SECONDS
+    orphan_seconds: float = ORPHAN_SECONDS
     """Seconds that desks stay open without their server."""
     drain_seconds: float = _DRAIN_SECONDS
     """Seconds that open desks get when the agent is asked to stop."""

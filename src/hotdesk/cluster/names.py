@@ -11,6 +11,8 @@ from hotdesk.errors import BriefError
 
 NAME_SHAPE = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
 """The name of a node or a server; Kubernetes node names fit."""
+ORPHAN_SECONDS = 120.0
+"""Seconds that a node keeps desks without their server, unless its operator says otherwise."""
 _CODE_LENGTH = 3
 
 

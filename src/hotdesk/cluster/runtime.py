@@ -74,6 +74,13 @@ class TenantNode(NodeCalls):
             self.check_id(each.get("id"))
         return shown
 
+    async def has_desk(self, desk: DeskId) -> bool:
+        """Return whether the node has a desk, in any state; raise `HotdeskError` if it does not say."""
+        items = (await self.call("GET", "/desks")).get("items")
+        if not isinstance(items, list):
+            raise KeeperError(f"malformed list of desks from node {self.node.name}")
+        return any(isinstance(each, dict) and each.get("id") == desk for each in items)
+
     async def begin(self, spec: Spec, scope: Scope) -> DeskId:
         """Open a desk through the node; return its id, which must be one of that node's."""
         if spec.volumes:
@@ -186,6 +193,8 @@ class ClusterRuntime:
         """The calls to each node, by its name and the boot id of its agent, which it chooses itself."""
         self.stock: dict[tuple[str, str, bool], dict[str, object]] = {}
         """Desks that every node keeps ready: the request, by image, wall and whether they are proven."""
+        self.expected: set[DeskId] = set()
+        """Desks of an earlier process that are not adopted yet: their node may still join, so they are no strays."""
         self.is_settled = False
         """Whether an earlier process's desks have been adopted, so that desks without a record may be burnt."""
         nodes.on_join.append(self.greet)
@@ -395,7 +404,11 @@ class ClusterRuntime:
             calls.links.clear()
 
     async def settle(self, expected: Sequence[DeskId], seconds: float) -> dict[DeskId, ClusterDesk]:
-        """Adopt an earlier process's desks whose nodes answer in time; burn other desks without a live owner."""
+        """Adopt an earlier process's desks whose nodes answer in time; burn other desks without a live owner.
+
+        The desks that are missing in the result stay in `expected`, and are not burnt, until `take_over` or `give_up`.
+        """
+        self.expected |= {*expected}
         end = time.monotonic() + seconds
         while any(self.nodes.find(desk) is None for desk in expected) and time.monotonic() < end:
             with anyio.move_on_after(end - time.monotonic()):
@@ -403,17 +416,31 @@ class ClusterRuntime:
         found: dict[DeskId, ClusterDesk] = {}
 
         async def take(desk: DeskId) -> None:
-            with suppress(HotdeskError):
-                found[desk] = await self.adopt(desk)
-                await self.on(self.get_node(desk)).call("PUT", f"/desks/{desk}/owner", {"owner": self.owner})
+            try:
+                found[desk] = await self.take_over(desk)
+            except HotdeskError as e:
+                self.nodes.log(e)
 
         async with anyio.create_task_group() as tasks:
             for desk in expected:
-                tasks.start_soon(take, desk)
+                if self.nodes.find(desk) is not None:
+                    tasks.start_soon(take, desk)
         self.is_settled = True
         for node in list(self.nodes.by_name.values()):
             self.tasks.start(functools.partial(self.burn_strays, node))
         return found
+
+    async def take_over(self, desk: DeskId) -> ClusterDesk:
+        """Adopt a desk of an earlier process, and tell its node who owns it now."""
+        found = await self.adopt(desk)
+        self.expected.discard(desk)
+        with suppress(HotdeskError):  # it is no stray while it is in `desks`
+            await self.on(self.get_node(desk)).call("PUT", f"/desks/{desk}/owner", {"owner": self.owner})
+        return found
+
+    def give_up(self, desk: DeskId) -> None:
+        """Expect a desk no longer: it is burnt if it turns up."""
+        self.expected.discard(desk)
 
     async def burn_strays(self, node: ClusterNode) -> None:
         """Burn this tenant's desks that no live process of its server owns.
@@ -423,7 +450,8 @@ class ClusterRuntime:
         try:
             for each in await self.on(node).list_desks():
                 desk, owner = as_id(str(each["id"])), str(each.get("owner", ""))
-                if desk not in self.desks and owner != self.owner and not self.is_alive(owner):
+                is_known = desk in self.desks or desk in self.expected or owner == self.owner
+                if not is_known and not self.is_alive(owner):
                     await self.on(node).burn(desk)
         except HotdeskError as e:
             self.nodes.log(e)

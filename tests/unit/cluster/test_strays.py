@@ -119,3 +119,22 @@ async def test_a_desk_of_a_process_that_ended_is_burnt(room: Room, owner: str) -
     room.control.note_forks(desk, [fork := room.desks.record()])
     await room.cluster.burn_strays(room.node)
     assert {*room.desks.burnt} == {desk, fork}
+
+
+async def test_a_desk_that_is_still_expected_when_its_node_joins_late_is_no_stray(room: Room) -> None:
+    desk = room.desks.record(age=3600)
+    room.control.owners[desk] = DEAD
+    del room.cluster.nodes.by_name["n1"]
+    assert await room.cluster.settle([desk], 0.01) == {}
+    room.cluster.nodes.join(room.node)
+    await room.cluster.burn_strays(room.node)
+    assert room.desks.burnt == []
+    room.cluster.give_up(desk)
+    await room.cluster.burn_strays(room.node)
+    assert desk in room.desks.burnt
+
+
+async def test_a_node_says_whether_it_has_a_desk(room: Room) -> None:
+    calls = room.cluster.on(room.node)
+    assert await calls.has_desk(room.desks.record())
+    assert not await calls.has_desk(new_node_id("n1"))

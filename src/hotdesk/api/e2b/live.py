@@ -1,12 +1,15 @@
 """Records of sandboxes whose desks, on nodes, outlive the server: after it was killed, the next one finds them again.
 
 A record is written before its program learns of the sandbox; later changes (its end, its state) are written within half
-a second. It has the program's settings, and nothing that was derived from them, as in `hibernate.py`.
+a second. The record of a desk that is not found at once is kept until the desk's node has answered without the desk, or
+must have burnt it. It has the program's settings, and nothing that was derived from them, as in `hibernate.py`.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -21,8 +24,12 @@ from hotdesk.api.e2b.hibernate import SavedSandboxes, list_tenant_names, report_
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.log import LOG
+from hotdesk.api.log import describe as describe_error
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.brief.data import Scope
+from hotdesk.cluster.names import ORPHAN_SECONDS
+from hotdesk.cluster.runtime import ClusterRuntime
 from hotdesk.config import WALLS
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import ID_SHAPE, Desk, DeskId
@@ -33,6 +40,7 @@ FOLDER = "live"
 SETTLE_SECONDS = 5.0
 """Seconds a new server waits for the nodes of the desks it had."""
 _WRITE_INTERVAL_S = 0.5
+_LOOK_INTERVAL_S = 0.5
 _MAX_RECORDS = 100_000
 _FIELDS = ("state", "pause_mode")
 """Fields of a record, beside the common ones, that are copied from its sandbox."""
@@ -50,17 +58,38 @@ class LiveSandbox(SandboxRecord):
     pause_mode: Literal["full", "filesystem"]
 
 
+@dataclass(frozen=True, slots=True)
+class MissingSandbox:
+    """A sandbox whose desk was not found yet."""
+
+    tenant: Tenant
+    record: LiveSandbox
+    end: float
+    """Monotonic time by which its node has burnt the desk, unless the server has found it."""
+
+    @property
+    def desk(self) -> DeskId:
+        return DeskId(self.record.desk)
+
+
 @dataclass(slots=True)
 class LiveRecords:
     sandboxes: Sandboxes
     saved: SavedSandboxes
     tenants: Tenants
     written: dict[str, tuple[Tenant, bytes]] = field(default_factory=dict)
+    missing: dict[str, MissingSandbox] = field(default_factory=dict)
+    """Sandboxes that may still be found, by id."""
+    unread: set[str] = field(default_factory=set)
+    """Tenants that could not be opened, so that their records are not read yet."""
+    settle_seconds: float = SETTLE_SECONDS
 
     async def run(self) -> None:
-        while True:
-            await anyio.sleep(_WRITE_INTERVAL_S)
-            await self.update()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.find_missing)
+            while True:
+                await anyio.sleep(_WRITE_INTERVAL_S)
+                await self.update()
 
     async def update(self) -> None:
         """Write records that changed, and remove those of sandboxes that ended; what fails is retried next time."""
@@ -86,36 +115,85 @@ class LiveRecords:
         del self.written[name]
 
     async def restore(self) -> None:
-        """Restore every sandbox whose desk is still on a node; forget the others."""
-        for name in list_tenant_names(self.tenants.settings):
-            try:
-                await self.restore_tenant(await self.tenants.get_tenant(name))
-            except (HotdeskError, OSError) as e:
-                log(e)
+        """Restore every sandbox whose desk is found at once. `run` restores those whose nodes join later."""
+        async with anyio.create_task_group() as tasks:
+            for name in list_tenant_names(self.tenants.settings):
+                tasks.start_soon(self.restore_by_name, name)
 
-    async def restore_tenant(self, tenant: Tenant) -> None:
-        records = await anyio.to_thread.run_sync(_read, get_folder(tenant))
-        assert isinstance(tenant.host, ClusterHost)
-        found = await tenant.host.cluster.settle([DeskId(each.desk) for each in records], SETTLE_SECONDS)
+    async def restore_by_name(self, name: str) -> None:
+        try:
+            tenant = await self.tenants.get_tenant(name)
+            records = await anyio.to_thread.run_sync(_read, get_folder(tenant))
+        except (HotdeskError, OSError) as e:
+            self.unread.add(name)
+            log(e)
+            return
+        self.unread.discard(name)
+        await self.restore_tenant(tenant, records)
+
+    async def restore_tenant(self, tenant: Tenant, records: Sequence[LiveSandbox]) -> None:
+        end = time.monotonic() + ORPHAN_SECONDS
+        self.missing |= {each.id: MissingSandbox(tenant, each, end) for each in records}
+        found = await get_cluster(tenant).settle([DeskId(each.desk) for each in records], self.settle_seconds)
         for record in records:
-            if (desk := found.get(DeskId(record.desk))) is None:
-                with report_failure(tenant):
-                    await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{record.id}.json")
-            else:
-                await self.take_up(tenant, record, desk)
+            if (desk := found.get(DeskId(record.desk))) is not None:
+                await self.take_up(self.missing[record.id], desk)
 
-    async def take_up(self, tenant: Tenant, record: LiveSandbox, desk: Desk) -> None:
+    async def find_missing(self) -> None:
+        while True:
+            await anyio.sleep(_LOOK_INTERVAL_S)
+            async with anyio.create_task_group() as tasks:
+                for name in [each for each in self.unread if each in self.tenants.open]:
+                    tasks.start_soon(self.restore_by_name, name)
+                for each in list(self.missing.values()):
+                    tasks.start_soon(self.look_for, each)
+
+    async def look_for(self, missing: MissingSandbox) -> None:
+        """Restore a sandbox if its node has the desk; forget it if the node does not, or did not return in time."""
+        cluster, is_over = get_cluster(missing.tenant), time.monotonic() > missing.end
+        try:
+            if (node := cluster.nodes.find(missing.desk)) is not None:
+                if await cluster.on(node).has_desk(missing.desk):
+                    await self.take_up(missing, await cluster.take_over(missing.desk))
+                    return
+                is_over = True
+        except HotdeskError as e:
+            LOG.write_seldom("error", describe_error(e), ("missing", missing.record.id))
+        if is_over:
+            await self.forget(missing)
+
+    async def forget(self, missing: MissingSandbox) -> None:
+        """Remove a record whose desk does not exist; if the desk turns up all the same, it is burnt."""
+        get_cluster(missing.tenant).give_up(missing.desk)
+        self.missing.pop(missing.record.id, None)
+        with report_failure(missing.tenant):
+            await anyio.to_thread.run_sync(
+                private_files.remove, get_folder(missing.tenant), f"{missing.record.id}.json"
+            )
+
+    async def take_up(self, missing: MissingSandbox, desk: Desk) -> None:
         """Restore a sandbox; one that is no longer allowed is burnt."""
+        tenant, record = missing.tenant, missing.record
         try:
             scope = await self.saved.find_scope(record, tenant.name)
             sandbox = _make_sandbox(record, tenant, desk, self.sandboxes, scope)
             tenant.host.count(DeskId(desk.id), sandbox.spec)
         except (HotdeskError, E2bError) as e:
             log(e)
-            await tenant.host.burn(DeskId(desk.id))
+            await self.forget(missing)
+            try:
+                await tenant.host.burn(DeskId(desk.id))
+            except HotdeskError as burning:
+                log(burning)
             return
+        self.missing.pop(record.id, None)
         self.sandboxes.add(sandbox)
         self.written[sandbox.id] = (tenant, b"")
+
+
+def get_cluster(tenant: Tenant) -> ClusterRuntime:
+    assert isinstance(tenant.host, ClusterHost)
+    return tenant.host.cluster
 
 
 def make_record(sandbox: Sandbox) -> LiveSandbox:
