@@ -61,6 +61,8 @@ _IDLE_SECONDS = 300.0
 _MAX_OPENING_SECONDS = 2 * SAVE_MEMORY_SECONDS
 """Seconds a desk may exist until its owner is known: no opening takes longer, nor a fork of a running desk."""
 _RETRY_S = 0.1
+_BURN_AT_ONCE = 16
+"""Desks of one server that are burnt at the same time; the server may come back before the next."""
 _MAX_READY = 1000
 _OWNER = re.compile(r"[0-9a-z-]{0,40}")
 
@@ -382,15 +384,25 @@ class NodeAgent:
         """Burn the desks of servers that have not followed the reports for `seconds`."""
         while True:
             await anyio.sleep(min(INTERVAL_S, seconds / 4))
-            for server, since in list(self.absent.items()):
-                if time.monotonic() - since > seconds:
-                    await self.burn_desks(server)
-                    if not self.listeners.get(server):
-                        self.absent[server] = time.monotonic()
+            overdue = [each for each, since in self.absent.items() if time.monotonic() - since > seconds]
+            async with anyio.create_task_group() as tasks:
+                for server in overdue:
+                    tasks.start_soon(self.burn_desks, server)
+            for server in overdue:
+                if not self.listeners.get(server):
+                    self.absent[server] = time.monotonic()
 
     async def burn_desks(self, server: str = "") -> None:
-        """Burn the desks of a server, or of all servers if no name is given."""
-        for (name, _), control in list(self.controls.items()):
-            for desk in list(control.desks) if server in ("", name) else []:
-                with suppress(HotdeskError):
-                    await control.machine.burn(desk)
+        """Burn the desks of a server, until it follows the reports again; or of all servers if no name is given."""
+        free = anyio.CapacityLimiter(_BURN_AT_ONCE)
+
+        async def burn(machine: Host, desk: DeskId) -> None:
+            async with free:
+                if not (server and self.listeners.get(server)):
+                    with suppress(HotdeskError):
+                        await machine.burn(desk)
+
+        async with anyio.create_task_group() as tasks:
+            for (name, _), control in list(self.controls.items()):
+                for desk in list(control.desks) if server in ("", name) else []:
+                    tasks.start_soon(burn, control.machine, desk)
