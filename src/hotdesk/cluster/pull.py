@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -31,7 +33,13 @@ from hotdesk.linux import private_files
 
 BATCH = 500
 MAX_KEYS = 100
-"""Maximum number of files of one node: one for each signing key, and a node that is installed again has a new one."""
+"""Maximum number of files of one node: one for each signing key, and each agent of pods that is started has a new one.
+
+At the limit the oldest file is moved to the folder `earlier`.
+"""
+MIN_KEY_AGE_S = 86400.0
+"""Seconds without a new event after which a file may be moved there, so a node cannot fill the disk with keys."""
+EARLIER = "earlier"
 _KEYS = "keys"
 _ENDING = ".jsonl"
 _RECORD_SECONDS = 5.0
@@ -148,7 +156,7 @@ class PulledJournal:
         key = _parse_key(pem, self.folder.name)
         name = f"{compute_fingerprint(key)}{_ENDING}"
         if name not in self.walks:
-            self._check_room(name)
+            self._make_room(name)
             walk = Walk(key, {}, thorough=True)
             for line in self._read(name):
                 if (row := parse_row(load_json(line))) is not None:
@@ -170,14 +178,27 @@ class PulledJournal:
             if (self.folder / name).exists() or (walk.last is None and name == self.name)
         }
 
-    def _check_room(self, name: str) -> None:
-        """Raise `KeeperError` if this is the file of one key too many."""
-        names = {path.name for path in self.folder.glob(f"*{_ENDING}")}
-        if name not in names and len(names) >= MAX_KEYS:
-            raise KeeperError(
-                f"node {self.folder.name} has signed its journal with {MAX_KEYS} different keys, the limit, so its new "
-                f"events are not stored here; move the files of its earlier keys out of {self.folder}"
-            )
+    def _make_room(self, name: str) -> None:
+        """Move the oldest file away if this is the file of one key too many; raise `KeeperError` if it is too young.
+
+        The file of a key that is used again is moved back.
+        """
+        names = {path.name: path.stat().st_mtime for path in self.folder.glob(f"*{_ENDING}")}
+        if name in names:
+            return
+        if len(names) >= MAX_KEYS:
+            oldest = min(names.keys() - {self.name}, key=names.__getitem__)
+            if time.time() - names[oldest] < MIN_KEY_AGE_S:
+                raise KeeperError(
+                    f"node {self.folder.name} has signed its journal with {MAX_KEYS} different keys within a day, the "
+                    f"limit, so its new events are not stored here; move the files of its earlier keys out of "
+                    f"{self.folder}"
+                )
+            private_files.make_folder(self.folder / EARLIER)
+            os.replace(self.folder / oldest, self.folder / EARLIER / oldest)
+            self.walks.pop(oldest, None)
+        with suppress(FileNotFoundError):
+            os.replace(self.folder / EARLIER / name, self.folder / name)
 
     def _read(self, name: str) -> Iterator[str]:
         """Yield the lines of a file; remove a last line that was not written completely."""

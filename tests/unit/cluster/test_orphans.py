@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import make_dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, cast
 import pytest
 from tests.conftest import settings_in
 
-from hotdesk.cluster.pull import PulledJournal, parse_pulled, wait_opened
+from hotdesk.cluster.pull import MAX_KEYS, MIN_KEY_AGE_S, PulledJournal, parse_pulled, wait_opened
 from hotdesk.desk.seam import as_id
 from hotdesk.drive.chain import Row
 from hotdesk.drive.export import as_line
@@ -91,6 +92,69 @@ def test_a_node_with_another_key_is_fetched_from_its_beginning(tmp_path: Path, n
     assert pulled.read_last_number() == 0
     assert pull(pulled, node) == 4
     assert len(list((tmp_path / "n1").glob("*.jsonl"))) == 2
+
+
+def restart(node: FakeNode, count: int = 1) -> None:
+    """Start an agent whose state is empty, and so signs with another key."""
+    shutil.rmtree(node.folder)
+    node.folder.mkdir(mode=0o700)
+    node.add(count)
+
+
+def fill(folder: Path, age: float) -> None:
+    """Add the files of so many earlier keys that no other fits, the oldest first."""
+    for number in range(MAX_KEYS - len(list(folder.glob("*.jsonl")))):
+        (path := folder / f"{number}.jsonl").write_text("an earlier key's events\n")
+        os.utime(path, (time.time() - age + number,) * 2)
+
+
+def test_the_oldest_keys_of_an_agent_that_is_started_often_are_moved_away_whole(tmp_path: Path, node: FakeNode) -> None:
+    folder = tmp_path / "n1"
+    pulled = PulledJournal(folder)
+    pull(pulled, node)
+    fill(folder, 2 * MIN_KEY_AGE_S)
+    for number in range(3):
+        restart(node)
+        assert [pull(pulled, node) for _ in range(2)] == [0, 1]
+        assert len(list(folder.glob("*.jsonl"))) == MAX_KEYS
+        assert (folder / f"earlier/{number}.jsonl").read_text() == "an earlier key's events\n"
+    node.add(1)
+    assert pull(PulledJournal(folder), node) == 1
+
+
+def test_the_key_in_use_is_not_moved_away(tmp_path: Path, node: FakeNode) -> None:
+    folder = tmp_path / "n1"
+    pulled = PulledJournal(folder)
+    pull(pulled, node)
+    (path,) = folder.glob("*.jsonl")
+    fill(folder, 2 * MIN_KEY_AGE_S)
+    os.utime(path, (1, 1))
+    restart(node)
+    assert [pull(pulled, node) for _ in range(2)] == [0, 1]
+    assert path.exists()
+
+
+def test_keys_that_change_too_quickly_are_not_moved_away(tmp_path: Path, node: FakeNode) -> None:
+    folder = tmp_path / "n1"
+    pulled = PulledJournal(folder)
+    pull(pulled, node)
+    fill(folder, MIN_KEY_AGE_S / 2)
+    restart(node)
+    with pytest.raises(KeeperError, match="100 different keys within a day"):
+        pull(pulled, node)
+    assert not (folder / "earlier").exists()
+
+
+def test_the_file_of_an_earlier_key_that_is_used_again_is_moved_back(tmp_path: Path, node: FakeNode) -> None:
+    folder = tmp_path / "n1"
+    pull(PulledJournal(folder), node)
+    (path,) = folder.glob("*.jsonl")
+    (folder / "earlier").mkdir(mode=0o700)
+    path.rename(folder / "earlier" / path.name)
+    node.add(1)
+    pulled = PulledJournal(folder)
+    assert [pulled.take(node.answer(0)), pull(pulled, node)] == [0, 1]
+    assert read_numbers(folder) == [f'{{"id": {number}' for number in range(1, 5)]
 
 
 def test_a_refused_batch_leads_to_no_file_being_read_again(tmp_path: Path, node: FakeNode) -> None:
