@@ -17,6 +17,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
+from hotdesk.cluster.expiry import follow_certificates
 from hotdesk.cluster.host import ClusterMachine
 from hotdesk.cluster.names import get_node_code
 from hotdesk.cluster.nodes import ClusterNode, NodeCalls, Nodes
@@ -145,6 +146,7 @@ async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Node
         nodes.on_join.append(refresh)
         nodes.on_loss.append(refresh)
         walls.catalog = NOMINAL_CATALOG
+        tasks.start(lambda: follow_certificates(context, nodes.list_expiries, log))
         try:
             yield nodes
         finally:

@@ -19,10 +19,11 @@ from hotdesk.api.quotas import Quotas
 from hotdesk.api.tenants import Tenants
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.agent import NodeAgent
-from hotdesk.cluster.certificates import ANY_NODE, make_tls_context, read_name
+from hotdesk.cluster.certificates import ANY_NODE, ClusterContext, make_tls_context, read_name
+from hotdesk.cluster.expiry import OWN, follow_certificates
 from hotdesk.cluster.names import ORPHAN_SECONDS, check_name
 from hotdesk.cluster.report import NodeReport
-from hotdesk.cluster.vouching import load_voucher
+from hotdesk.cluster.vouching import Voucher
 from hotdesk.config import Config, get_tenant_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image
@@ -95,7 +96,7 @@ async def serve_node(
 ) -> None:
     """Lend desks until asked to stop; then open no more, and give the open ones a grace period."""
     name, context = node.find_name(), make_tls_context(node.identity, "node")
-    vouch = load_voucher(node.identity)
+    vouch = Voucher(node.identity)
     catalog = survey(settings)  # not in a thread, which would keep its privileges
     walls = TenantWalls(catalog, settings.limits.wall)
     async with (
@@ -105,6 +106,7 @@ async def serve_node(
     ):
         privileges.give_up(settings)
         reporter = NodeReporter(settings, name, catalog)
+        tasks.start(lambda: follow_own_certificate(context, vouch))
         agent = NodeAgent(name, registry, context, tasks, reporter.measure, log, vouch)
         await _bury(settings, registry)
         await lend(agent, node, listener, stopping, listening, reporter.walls)
@@ -130,6 +132,11 @@ async def lend(
         while agent.count_desks():  # noqa: ASYNC110 - several owners end desks
             await anyio.sleep(_POLL_S)
     await agent.burn_desks()
+
+
+async def follow_own_certificate(context: ClusterContext, voucher: Voucher) -> None:
+    """Use this node's certificate from the files whenever they change; warn before it ends."""
+    await follow_certificates(context, lambda: {OWN: context.expires}, log, voucher.reload)
 
 
 async def _bury(settings: Config, registry: Tenants) -> None:

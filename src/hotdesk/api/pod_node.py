@@ -16,12 +16,12 @@ from typing import Annotated
 import anyio
 
 from hotdesk.api.e2b.responses import log
-from hotdesk.api.node import NodeSettings, lend
+from hotdesk.api.node import NodeSettings, follow_own_certificate, lend
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.agent import NodeAgent
 from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.report import NodeReport
-from hotdesk.cluster.vouching import load_voucher
+from hotdesk.cluster.vouching import Voucher
 from hotdesk.config import Config, get_tenant_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.description import ImageFacts
@@ -202,7 +202,7 @@ async def serve_pod_node(
 ) -> None:
     """Lend desks that are pods until asked to stop. Pods of an earlier agent of this name are deleted first."""
     name, context = node.find_name(), make_tls_context(node.identity, "node")
-    vouch, chosen = load_voucher(node.identity), _parse_pod_settings(settings.pods)
+    vouch, chosen = Voucher(node.identity), _parse_pod_settings(settings.pods)
     catalog = _make_catalog(chosen, name, os.environ)
     address = chosen.address or os.environ.get("HOTDESK_POD_ADDRESS", "")
     if not address:
@@ -236,6 +236,7 @@ async def serve_pod_node(
                 open_network=trust.has_open_network,
             )  # fmt: skip
 
+        tasks.start(lambda: follow_own_certificate(context, vouch))
         agent = NodeAgent(name, registry, context, tasks, measure, log, vouch)
         await lend(agent, node, listener, stopping, listening, tuple(catalog.walls))
 

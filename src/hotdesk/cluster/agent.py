@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 import socket
 import ssl
@@ -34,7 +35,7 @@ import anyio
 
 from hotdesk.brief import parse_scope
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.cluster.certificates import find_peer_name
+from hotdesk.cluster.certificates import explain_tls_failure, find_peer_name, read_peer_expiry
 from hotdesk.cluster.names import get_tenant_on_node, new_node_id
 from hotdesk.cluster.pull import read_events, wait_opened
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
@@ -293,16 +294,19 @@ class NodeAgent:
         try:
             tunnel = TlsTunnel(raw, self.context, server_side=True)
             await tunnel.shake_hands()
-            server = find_peer_name(tunnel.tls.getpeercert(), "server")
+            certificate = tunnel.tls.getpeercert()
+            server = find_peer_name(certificate, "server")
             if not server:
                 raise HostError(
                     "a caller was rejected: its certificate is from this cluster's authority, but is not that of a "
                     "server; write a server's certificate with `hotdesk node enroll --server NAME --authority FOLDER "
                     "--out FOLDER`"
                 )
-            await self.carry(tunnel, server)
+            await self.carry(tunnel, server, read_peer_expiry(certificate))
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             pass  # a probe that only checks for a listener sends nothing
+        except ssl.SSLError as e:
+            self.log(HostError(f"a connection to this node was rejected: {explain_tls_failure(e, 'server')}"))
         except Exception as e:  # noqa: BLE001 - a rim
             if isinstance(e, HotdeskError | OSError):
                 self.log(
@@ -312,19 +316,19 @@ class NodeAgent:
             raw.close()
             self.free.release()
 
-    async def carry(self, tunnel: TlsTunnel, server: str) -> None:
+    async def carry(self, tunnel: TlsTunnel, server: str, expires: float) -> None:
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tunnel.run, theirs)
             try:
-                await self.respond(ours, server)
+                await self.respond(ours, server, expires)
             finally:
                 anyio.notify_closing(ours)
                 ours.close()
 
-    async def respond(self, sock: socket.socket, server: str) -> None:
+    async def respond(self, sock: socket.socket, server: str, expires: float = math.inf) -> None:
         with anyio.move_on_after(_IDLE_SECONDS) as scope:
             await anyio.wait_readable(sock)
         if scope.cancelled_caught or not sock.recv(1, socket.MSG_PEEK):
@@ -335,7 +339,7 @@ class NodeAgent:
         try:
             match method, parts:
                 case "GET", ["node"]:
-                    await self.report_to(sock, server)
+                    await self.report_to(sock, server, expires)
                 case _, ["tenants", tenant, *rest] if rest:
                     await (await self.control(server, tenant)).answer(sock, method, rest, body)
                 case _:
@@ -362,12 +366,13 @@ class NodeAgent:
                 self.absent.setdefault(server, time.monotonic())
         return found
 
-    async def report_to(self, sock: socket.socket, server: str) -> None:
+    async def report_to(self, sock: socket.socket, server: str, expires: float) -> None:
+        """Send reports until the server disconnects or its certificate ends."""
         await switch(sock, PROTOCOL)
         self.listeners[server] = self.listeners.get(server, 0) + 1
         self.absent.pop(server, None)
         try:
-            while True:
+            while time.time() < expires:
                 await send(sock, write_report(self.measure(self.count_desks(), self.is_cordoned)))
                 with anyio.move_on_after(INTERVAL_S):
                     await anyio.wait_readable(sock)

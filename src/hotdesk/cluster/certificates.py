@@ -8,9 +8,11 @@ other. Role and name are in it as a URI: `hotdesk:node:NAME`, `hotdesk:server:NA
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +39,7 @@ _CLOCK_SKEW = datetime.timedelta(minutes=5)
 _USAGE = {"node": ExtendedKeyUsageOID.SERVER_AUTH, "server": ExtendedKeyUsageOID.CLIENT_AUTH}
 
 
-def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> None:
+def enroll(authority: Path, role: Role, name: str, folder: Path, days: float) -> None:
     """Write a certificate, its private key and the authority's certificate into a folder.
 
     The authority's own key is made by the first call, in its own folder; it is needed for nothing else.
@@ -46,10 +48,52 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> N
         check_name(name)
     issuer, key = _load_authority(authority)
     own = ec.generate_private_key(ec.SECP256R1())
+    private_files.make_folder(folder)
+    if (folder / PRIVATE_KEY).exists():
+        raise BriefError(
+            f"the folder {folder} already has the key of a node or server; add --renew to renew its certificate, or "
+            "choose another folder with --out"
+        )
+    private_files.write(folder, AUTHORITY, issuer.public_bytes(Encoding.PEM))
+    private_files.write(folder, CERTIFICATE, _issue(issuer, key, role, name, own.public_key(), days))
+    private_files.write(folder, PRIVATE_KEY, _as_pem(own))
+
+
+def renew(authority: Path, role: Role, name: str, folder: Path, days: float) -> None:
+    """Replace the certificate in a folder that `enroll` wrote. The key stays, so that only one file changes."""
+    if (found := read_name(folder, role)) != name:
+        raise BriefError(f"the certificate in {folder} is for {found}, not for {name}; pass the name it has")
+    if not (authority / PRIVATE_KEY).exists():
+        raise BriefError(f"there is no certificate authority in {authority}; pass the folder that enrolled {name}")
+    issuer, key = _load_authority(authority)
+    own, known = _load_key(folder), private_files.read(folder, AUTHORITY, public=True)
+    if known != issuer.public_bytes(Encoding.PEM):
+        raise BriefError(
+            f"the certificate in {folder} is from another authority than {authority}; pass the folder of that "
+            "authority, or enroll to a new folder"
+        )
+    private_files.write(folder, CERTIFICATE, _issue(issuer, key, role, name, own.public_key(), days))
+
+
+def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(private_files.read(folder, PRIVATE_KEY) or b"", None)
+    except (ValueError, TypeError) as e:
+        raise HostError(f"{folder / PRIVATE_KEY} is not a private key: {e}; enroll again to a new folder") from e
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise HostError(f"{folder / PRIVATE_KEY} is not an elliptic-curve key; enroll again to a new folder")
+    return key
+
+
+def _issue(
+    issuer: x509.Certificate, key: ec.EllipticCurvePrivateKey, role: Role, name: str, own: ec.EllipticCurvePublicKey,
+    days: float,
+) -> bytes:  # fmt: skip
+    """Return a new certificate for a public key, in PEM."""
     certificate = (
         _begin(f"hotdesk {role} {name}", days)
         .issuer_name(issuer.subject)
-        .public_key(own.public_key())
+        .public_key(own)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([_USAGE[role]]), critical=True)
         .add_extension(
@@ -57,14 +101,7 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> N
         )
         .sign(key, hashes.SHA256())
     )
-    private_files.make_folder(folder)
-    if (folder / PRIVATE_KEY).exists():
-        raise BriefError(
-            f"the folder {folder} already has the key of a node or server; choose another folder with --out"
-        )
-    private_files.write(folder, AUTHORITY, issuer.public_bytes(Encoding.PEM))
-    private_files.write(folder, CERTIFICATE, certificate.public_bytes(Encoding.PEM))
-    private_files.write(folder, PRIVATE_KEY, _as_pem(own))
+    return certificate.public_bytes(Encoding.PEM)
 
 
 def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -105,7 +142,7 @@ def _make_authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     )
 
 
-def _begin(subject: str, days: int) -> x509.CertificateBuilder:
+def _begin(subject: str, days: float) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -130,28 +167,105 @@ def describe_enrolment(folder: Path, role: Role) -> str:
     return f"`hotdesk node enroll {name} --authority AUTHORITY --out {folder}`"
 
 
-def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
+class ClusterContext(ssl.SSLContext):
+    """The TLS context of a node or a server, and what it was made from."""
+
+    identity: Path
+    role: Role
+    expires: float = math.inf
+    """When its own certificate ends, as Unix time."""
+    name: str = ""
+    stamp: tuple[object, ...] = ()
+    """Identifies the content of the files that are loaded."""
+
+    def refresh(self) -> bool:
+        """Load certificate and key again if their files changed; new connections use them. Return whether they did.
+
+        Raise `HostError`, and go on with those that are loaded, if the new ones cannot be used.
+        """
+        if (stamp := _read_stamp(self.identity)) == self.stamp:
+            return False
+        self.stamp = stamp  # unusable files are reported once
+        trial = make_tls_context(self.identity, self.role)  # a failed attempt leaves a context without its key
+        if trial.name != self.name:
+            raise HostError(
+                f"the new certificate in {self.identity} is for {trial.name or 'no ' + self.role}, not for {self.name}, so "
+                "it is not used; write one for the old name, or restart"
+            )
+        self.load_verify_locations(self.identity / AUTHORITY)
+        self.load_cert_chain(self.identity / CERTIFICATE, self.identity / PRIVATE_KEY)
+        self.expires = trial.expires
+        return True
+
+
+def make_tls_context(identity: Path, role: Role) -> ClusterContext:
     """Return a TLS 1.3 context for a node or a server; both sides must show a certificate.
 
     No host name is compared: the authority signs certificates of nodes and servers only.
     """
     protocol = ssl.PROTOCOL_TLS_SERVER if role == "node" else ssl.PROTOCOL_TLS_CLIENT
-    context = ssl.SSLContext(protocol)
+    context = ClusterContext(protocol)
+    context.identity, context.role = identity, role
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     if role == "node":
         context.num_tickets = 0
     try:
+        context.stamp = _read_stamp(identity)
         context.load_verify_locations(identity / AUTHORITY)
         context.load_cert_chain(identity / CERTIFICATE, identity / PRIVATE_KEY)
-    except (OSError, ssl.SSLError) as e:
+        context.expires = _read_expiry(identity)
+        with suppress(HostError):  # its peers reject a certificate of another role
+            context.name = read_name(identity, role)
+    except (OSError, ssl.SSLError, ValueError) as e:
         raise HostError(
             f"the folder {identity} has no valid certificate and key of a {role} ({e}); write {AUTHORITY}, "
             f"{CERTIFICATE} and {PRIVATE_KEY} to it with {describe_enrolment(identity, role)}"
         ) from e
     _require_private(identity / PRIVATE_KEY)
     return context
+
+
+def _read_stamp(identity: Path) -> tuple[object, ...]:
+    return tuple(_read_file_stamp(identity / name) for name in (AUTHORITY, CERTIFICATE, PRIVATE_KEY))
+
+
+def _read_file_stamp(file: Path) -> tuple[int, ...]:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return ()
+    return (status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def _read_expiry(identity: Path) -> float:
+    """Return when the certificate ends, or its authority's if that is earlier, as Unix time."""
+    files = [(identity / name).read_bytes() for name in (CERTIFICATE, AUTHORITY)]
+    return min(x509.load_pem_x509_certificate(each).not_valid_after_utc.timestamp() for each in files)
+
+
+def read_peer_expiry(certificate: Mapping[str, Any] | None) -> float:
+    """Return when the peer's certificate ends, as Unix time."""
+    return float(ssl.cert_time_to_seconds((certificate or {})["notAfter"]))
+
+
+def explain_tls_failure(error: ssl.SSLError, peer: Role) -> str:
+    """Return why a peer's certificate or handshake was not accepted, and what to do."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the TLS handshake failed ({error.reason or error}); check that both certificates are from one authority"
+        )
+    enrolment = "--server NAME" if peer == "server" else "NAME"
+    if error.verify_message == "certificate has expired":
+        return (
+            f"its certificate has expired; renew it with `hotdesk node enroll {enrolment} --renew --authority "
+            f"AUTHORITY --out FOLDER` and copy {CERTIFICATE} from that folder to the {peer}"
+        )
+    return (
+        f"its certificate is not accepted ({error.verify_message}); enroll the {peer} with this cluster's authority "
+        f"(`hotdesk node enroll {enrolment} --authority AUTHORITY --out FOLDER`)"
+    )
 
 
 def _require_private(file: Path) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import socket
 import ssl
+import time
 from collections import deque
 from contextlib import suppress
 
 import anyio
 
-from hotdesk.cluster.certificates import find_peer_name
+from hotdesk.cluster.certificates import ClusterContext, explain_tls_failure, find_peer_name, read_peer_expiry
 from hotdesk.cluster.discovery import Address
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.desk.link.lend import is_gone
@@ -30,6 +32,8 @@ class NodeDialer:
         self.address = address
         self.context = context
         self.tasks = tasks
+        self.expires = math.inf
+        """When the certificate of the last handshake ends, as Unix time."""
         self.certified = ""
         """The name in the first certificate seen at this address; any other name is refused."""
         self.tunnels: set[TlsTunnel] = set()
@@ -51,16 +55,25 @@ class NodeDialer:
 
     async def connect(self) -> socket.socket:
         self._require_open()
+        self._require_own_certificate()
         try:
             with anyio.fail_after(_CONNECT_SECONDS):
                 raw = await self._connect_raw()
                 try:
                     tunnel = TlsTunnel(raw, self.context, server_side=False)
                     await tunnel.shake_hands()
-                    self._check(find_peer_name(tunnel.tls.getpeercert(), "node"))
+                    certificate = tunnel.tls.getpeercert()
+                    self._check(find_peer_name(certificate, "node"))
+                    self.expires = read_peer_expiry(certificate)
                 except BaseException:
                     raw.close()
                     raise
+        except ssl.SSLEOFError as e:
+            raise HostError(
+                f"the node at {self.address} ended the connection during the TLS handshake; try again"
+            ) from e
+        except ssl.SSLError as e:
+            raise HostError(f"the node at {self.address} is not used: {explain_tls_failure(e, 'node')}") from e
         except OSError as e:  # includes TimeoutError
             raise HostError(
                 f"the node at {self.address} does not respond: {e or 'no answer in time'}; check the network, and that "
@@ -93,6 +106,15 @@ class NodeDialer:
     def _require_open(self) -> None:
         if self.is_closed:
             raise DeskGone(f"the connection to the node at {self.address} was closed; open another desk")
+
+    def _require_own_certificate(self) -> None:
+        """Refuse to connect with an expired certificate: in TLS 1.3 the node could only end the connection."""
+        if isinstance(self.context, ClusterContext) and self.context.expires <= time.time():
+            folder = self.context.identity
+            raise HostError(
+                f"this server's certificate in {folder} has expired, so no node accepts its calls; renew it with "
+                f"`hotdesk node enroll --server NAME --renew --authority AUTHORITY --out {folder}`"
+            )
 
     def _check(self, name: str) -> None:
         if not name:

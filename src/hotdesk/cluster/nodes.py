@@ -6,15 +6,17 @@ import functools
 import random
 import socket
 import ssl
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 import anyio
 
-from hotdesk.cluster.certificates import ANY_NODE
+from hotdesk.cluster.certificates import ANY_NODE, ClusterContext
 from hotdesk.cluster.dialer import NodeDialer
 from hotdesk.cluster.discovery import Address, Discovery
+from hotdesk.cluster.expiry import OWN
 from hotdesk.cluster.names import compute_node_code, get_node_code
 from hotdesk.cluster.report import INTERVAL_S, MAX_LINE_BYTES, PROTOCOL, NodeReport, parse_report
 from hotdesk.desk.owner.remote import CALL_SECONDS, RemoteRuntime
@@ -239,6 +241,11 @@ class Nodes:
         for dialer in self.dialers:
             dialer.close()
 
+    def list_expiries(self) -> dict[str, float]:
+        """Return when certificates end, as Unix time: those of nodes, and this server's own."""
+        found = {f"node {each.name}": each.dialer.expires for each in self.by_name.values()}
+        return {**found, OWN: self.context.expires} if isinstance(self.context, ClusterContext) else found
+
     def tell(self) -> None:
         self.changed.set()
         self.changed = anyio.Event()
@@ -285,7 +292,7 @@ def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode]
 
 
 async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
-    """Yield a node's reports until it disconnects or sends none for `LOST_SECONDS`."""
+    """Yield a node's reports until it disconnects, its certificate ends, or it sends none for `LOST_SECONDS`."""
     with anyio.fail_after(LOST_SECONDS):
         sock = await NodeCalls(dialer).upgrade("/node", PROTOCOL)
     buffer = b""
@@ -304,5 +311,7 @@ async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
                 buffer += data
             line, buffer = buffer[:end], buffer[end + 1 :]
             yield parse_report(line)
+            if dialer.expires <= time.time():
+                return  # no new call would be accepted, so the node must not be chosen
     finally:
         sock.close()

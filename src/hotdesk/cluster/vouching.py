@@ -47,3 +47,17 @@ def load_voucher(identity: Path) -> Callable[[str], Vouching]:
         return Vouching(key, certificate, base64.b64encode(signature).decode())
 
     return vouch
+
+
+class Voucher:
+    """Vouches with the certificate that was loaded last."""
+
+    def __init__(self, identity: Path) -> None:
+        self.identity = identity
+        self.vouch = load_voucher(identity)
+
+    def __call__(self, key: str) -> Vouching:
+        return self.vouch(key)
+
+    def reload(self) -> None:
+        self.vouch = load_voucher(self.identity)

@@ -92,6 +92,13 @@ async def metrics(context: ForAdmin) -> Response:
         values = {format_labels(state=name): nodes[name] for name in ("open", "closed", "silent")}
         lines += format_values("hotdesk_nodes", "gauge", "Nodes, by whether they accept new desks.", values)
         exposed = sum(each.report.open_network for each in context.native.tenants.nodes.by_name.values())
+        ends = min(context.native.tenants.nodes.list_expiries().values(), default=0.0)
+        lines += format_values(
+            "hotdesk_cluster_certificate_expires_seconds",
+            "gauge",
+            "When the first certificate of this server or its nodes ends, in seconds since 1970.",
+            {"": ends},
+        )
         about = "Nodes whose desks may reach other addresses than their door, which the operator accepts."
         lines += format_values("hotdesk_nodes_open_network", "gauge", about, {"": exposed})
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")

@@ -12,7 +12,7 @@ from hotdesk import config
 from hotdesk.cli.machine.serve import listen, require_desks
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.cluster.certificates import ANY_NODE, enroll
+from hotdesk.cluster.certificates import ANY_NODE, enroll, renew
 from hotdesk.cluster.discovery import PORT
 from hotdesk.config import parse_seconds
 from hotdesk.errors import BriefError
@@ -76,6 +76,11 @@ def _add_enroll(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write the certificate and key to")
     parser.add_argument(
+        "--renew",
+        action="store_true",
+        help="replace the certificate in the folder, and leave its key; a running process loads it by itself",
+    )
+    parser.add_argument(
         "--days", type=int, default=_DAYS, metavar="N", help=f"days until the certificate expires (default: {_DAYS})"
     )
 
@@ -125,13 +130,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _enroll_identity(arguments: argparse.Namespace) -> int:
     """Write the certificate and key of a node or a server, signed by the cluster's authority.
 
-    Do not copy the authority's folder to nodes or servers: its key can impersonate any of them.
+    Do not copy the authority's folder to nodes or servers: its key can impersonate any of them. Renew certificates in
+    time; from 30 days before the end, node and server log a warning every day.
 
     For example:
 
       hotdesk node enroll n1 --authority ~/authority --out n1
       hotdesk node enroll --pool --authority ~/authority --out pool
       hotdesk node enroll --server home --authority ~/authority --out home --days 90
+      hotdesk node enroll n1 --renew --authority ~/authority --out n1
     """
     if bool(arguments.name) == arguments.pool:
         raise BriefError("pass either the name of the node or server, or --pool to enroll any number of nodes")
@@ -139,7 +146,8 @@ def _enroll_identity(arguments: argparse.Namespace) -> int:
         raise BriefError(f"--days must be 1 to {_MAX_DAYS}, not {arguments.days}")
     name = ANY_NODE if arguments.pool else arguments.name
     role = "server" if arguments.server else "node"
-    enroll(Path(arguments.authority), role, name, Path(arguments.out), arguments.days)  # type: ignore[arg-type]
+    write = renew if arguments.renew else enroll
+    write(Path(arguments.authority), role, name, Path(arguments.out), arguments.days)  # type: ignore[arg-type]
     return 0
 
 
