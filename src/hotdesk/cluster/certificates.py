@@ -189,8 +189,8 @@ class ClusterContext(ssl.SSLContext):
         trial = make_tls_context(self.identity, self.role)  # a failed attempt leaves a context without its key
         if trial.name != self.name:
             raise HostError(
-                f"the new certificate in {self.identity} is for {trial.name or 'no ' + self.role}, not for {self.name}, so "
-                "it is not used; write one for the old name, or restart"
+                f"the new certificate in {self.identity} is for {trial.name or 'no ' + self.role}, not for "
+                f"{self.name}, so it is not used; write one for the old name, or restart"
             )
         self.load_verify_locations(self.identity / AUTHORITY)
         self.load_cert_chain(self.identity / CERTIFICATE, self.identity / PRIVATE_KEY)
@@ -246,8 +246,9 @@ def _read_expiry(identity: Path) -> float:
 
 
 def read_peer_expiry(certificate: Mapping[str, Any] | None) -> float:
-    """Return when the peer's certificate ends, as Unix time."""
-    return float(ssl.cert_time_to_seconds((certificate or {})["notAfter"]))
+    """Return when the peer's certificate ends, as Unix time; a peer without one is refused for that."""
+    end = (certificate or {}).get("notAfter")
+    return float(ssl.cert_time_to_seconds(end)) if end else math.inf
 
 
 def explain_tls_failure(error: ssl.SSLError, peer: Role) -> str:

@@ -15,7 +15,7 @@ from hotdesk.api.caller import POWERS as ALL
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import align_columns
-from hotdesk.config import DEFAULT_TENANT, parse_seconds
+from hotdesk.config import DEFAULT_TENANT, find_node_identity, parse_seconds
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import encode_public_key
@@ -148,13 +148,14 @@ def revoke(arguments: argparse.Namespace) -> None:
 
 
 def note(key: Key, what: str) -> None:
-    """Record a new or revoked key in the journal. Without root, the keys are not those of a server."""
-    if os.geteuid() == 0:
+    """Record a new or revoked key in the journal. Without root, only a server with nodes has a journal and keys."""
+    settings = config.load()
+    if os.geteuid() == 0 or find_node_identity(settings) is not None:
         fields = {
             "job": new_id(), "key": key.id, "what": what, "by": described_user(), "name": key.name,
             "tenant": key.tenant, "powers": list(key.powers),
         }  # fmt: skip
-        Outbox(config.load().lib).record("owner", "KeyChanged", fields)
+        Outbox(settings.lib).record("owner", "KeyChanged", fields)
 
 
 def show(arguments: argparse.Namespace) -> None:
