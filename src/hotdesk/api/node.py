@@ -55,12 +55,13 @@ class NodeSettings:
         certified = read_name(self.identity, "node")
         if certified == ANY_NODE and not self.name:
             raise BriefError("this node's certificate, from `node enroll --pool`, has no node name; add --name NAME")
-        if self.name and certified not in (self.name, ANY_NODE):
+        name = check_name(self.name) if self.name else certified
+        if certified not in (name, ANY_NODE):
             raise BriefError(
                 f"the certificate is for node {certified}, not for {self.name}; pass --name {certified}, or enroll "
                 "this node with `hotdesk node enroll`"
             )
-        return check_name(self.name or certified)
+        return name
 
 
 class NodeReporter:

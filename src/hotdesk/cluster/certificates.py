@@ -45,7 +45,7 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: float) ->
     The authority's own key is made by the first call, in its own folder; it is needed for nothing else.
     """
     if name != ANY_NODE or role != "node":
-        check_name(name)
+        name = check_name(name)
     issuer, key = _load_authority(authority)
     own = ec.generate_private_key(ec.SECP256R1())
     private_files.make_folder(folder)
@@ -61,7 +61,7 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: float) ->
 
 def renew(authority: Path, role: Role, name: str, folder: Path, days: float) -> None:
     """Replace the certificate in a folder that `enroll` wrote. The key stays, so that only one file changes."""
-    if (found := read_name(folder, role)) != name:
+    if (found := read_name(folder, role)) != (name if name == ANY_NODE else check_name(name)):
         raise BriefError(f"the certificate in {folder} is for {found}, not for {name}; pass the name it has")
     if not (authority / PRIVATE_KEY).exists():
         raise BriefError(f"there is no certificate authority in {authority}; pass the folder that enrolled {name}")
@@ -72,7 +72,7 @@ def renew(authority: Path, role: Role, name: str, folder: Path, days: float) -> 
             f"the certificate in {folder} is from another authority than {authority}; pass the folder of that "
             "authority, or enroll to a new folder"
         )
-    private_files.write(folder, CERTIFICATE, _issue(issuer, key, role, name, own.public_key(), days))
+    private_files.write(folder, CERTIFICATE, _issue(issuer, key, role, found, own.public_key(), days))
 
 
 def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:

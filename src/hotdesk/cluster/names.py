@@ -10,19 +10,24 @@ from hotdesk.desk.seam import ALPHABET, DeskId, new_id
 from hotdesk.errors import BriefError
 
 NAME_SHAPE = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
-"""The name of a node or a server; Kubernetes node names fit."""
+"""The name of a node or a server, also as a label of Kubernetes."""
+_LONG_SHAPE = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+"""A name as an operator or Kubernetes gives it; `check_name` shortens it."""
+_HEAD_CHARS = 46
 ORPHAN_SECONDS = 120.0
 """Seconds that a node keeps desks without their server, unless its operator says otherwise."""
 _CODE_LENGTH = 3
 
 
 def check_name(name: str) -> str:
-    """Return a name of a node or a server; raise `BriefError` if it is invalid."""
-    if not NAME_SHAPE.fullmatch(name):
+    """Return a name of a node or a server, a long one with a hash as its end; raise `BriefError` if it is invalid."""
+    if not _LONG_SHAPE.fullmatch(name):
         raise BriefError(
-            f"{name[:70]!r} is not a valid node name; use up to 63 lower-case letters, digits, dots and hyphens"
+            f"{name[:70]!r} is not a valid node name; use up to 253 lower-case letters, digits, dots and hyphens"
         )
-    return name
+    if NAME_SHAPE.fullmatch(name):
+        return name
+    return f"{name[:_HEAD_CHARS]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def compute_node_code(node: str) -> str:

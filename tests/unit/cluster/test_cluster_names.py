@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from hotdesk.api.node import NodeSettings
+from hotdesk.cluster.certificates import ANY_NODE, enroll, renew
 from hotdesk.cluster.discovery import Address, DnsNodes, StaticNode, parse_discovery, parse_nodes
-from hotdesk.cluster.names import check_name, compute_node_code, get_node_code, get_tenant_on_node, new_node_id
+from hotdesk.cluster.names import (
+    NAME_SHAPE,
+    check_name,
+    compute_node_code,
+    get_node_code,
+    get_tenant_on_node,
+    new_node_id,
+)
 from hotdesk.config import TENANT_SHAPE
 from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError
@@ -18,10 +29,30 @@ def test_the_id_of_a_desk_contains_its_node() -> None:
     assert len({compute_node_code(f"node-{number}") for number in range(20)}) == 20
 
 
-@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a" * 64, "a/b", "a b"])
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a" * 254, "a/b", "a b"])
 def test_an_invalid_node_name_is_refused(name: str) -> None:
     with pytest.raises(BriefError):
         check_name(name)
+
+
+@pytest.mark.parametrize("name", ["a" * 64, "a" * 253, "a" * 45 + "." * 50 + "b"])
+def test_a_long_node_name_is_shortened_so_that_it_stays_unique(name: str) -> None:
+    """Names of Kubernetes nodes have up to 253 characters."""
+    short, other = check_name(name), check_name(name[:-1] + "c")
+    assert NAME_SHAPE.fullmatch(short)
+    assert short != other
+    assert check_name(short) == short
+    assert check_name("a" * 63) == "a" * 63
+
+
+def test_an_agent_with_a_long_name_starts(tmp_path: Path) -> None:
+    name = "worker-1." + "a" * 200 + ".example"
+    enroll(tmp_path / "authority", "node", ANY_NODE, tmp_path / "pool", 1)
+    enroll(tmp_path / "authority", "node", name, tmp_path / "own", 1)
+    for folder in ("pool", "own"):
+        assert NodeSettings(tmp_path / folder, name).find_name() == check_name(name)
+    renew(tmp_path / "authority", "node", name, tmp_path / "own", 2)
+    assert NodeSettings(tmp_path / "own").find_name() == check_name(name)
 
 
 def test_a_tenants_name_on_a_node_is_specific_to_its_server() -> None:

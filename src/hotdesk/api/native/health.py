@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -71,6 +72,8 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
     if tenants.nodes is not None:
         if not any(each.is_heard and each.report.is_open for each in tenants.nodes.by_name.values()):
             yield "nodes"
+        if "disk" in state.find_shortages(tenants.settings):  # journals, vault and drive are here; desks are not
+            yield "disk"
         return
     try:
         image.find(tenants.settings.images, "base")
@@ -134,8 +137,10 @@ async def _format_numbers(context: RequestContext) -> list[str]:
         tokens[format_labels(tenant=name)] = sum(summary.whole_cost.tokens for summary in summaries)
         swarms.count(name, {summary.job: summary.items for summary in summaries if summary.items is not None}, live)
     begun = {"": context.native.measures.begun}
+    free = {"": shutil.disk_usage(context.native.tenants.settings.lib).free} if context.is_operator else {}
     return [
         *format_values("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
+        *format_values("hotdesk_disk_free_bytes", "gauge", "Free bytes of the disk with the server's state.", free),
         *format_values("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
         *format_values("hotdesk_desks_by_wall", "gauge", "Open desks by tenant and wall (isolation).", walls),
         *format_values("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
