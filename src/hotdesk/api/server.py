@@ -59,6 +59,7 @@ from hotdesk.api.quotas import Quotas
 from hotdesk.api.reload import Reloading, make_certificate_loader
 from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.sd_notify import Notice
+from hotdesk.api.server_lock import hold_state
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenants
 from hotdesk.api.wall_survey import WallSurvey
@@ -281,6 +282,7 @@ async def serve(
     LOG.as_json = serving.log == "json"
     asyncio.get_running_loop().set_exception_handler(complain)
     async with (
+        hold_state(settings),
         _renewing(serving, challenges) as renewal,
         _compose_app(settings, serving, stopping, reloading) as app,
         anyio.create_task_group() as tasks,
