@@ -67,7 +67,7 @@ from hotdesk.api.walls import TenantWalls
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import WebPage
 from hotdesk.cluster.nodes import Nodes
-from hotdesk.config import Config, get_tenant_settings
+from hotdesk.config import Config, get_tenant_settings, load
 from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError
 
@@ -148,6 +148,7 @@ async def _compose_app(
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         retention = Retention(settings, shared)
         reloading.add(lambda found: retention.ask())
+        reloading.machine_holders.append(retention.change_settings)
         tasks.start_soon(retention.run)
         tasks.start_soon(warm, keys, registry, sandboxes)
         if nodes is None:
@@ -280,6 +281,7 @@ async def serve(
     """Serve until asked to stop: then refuse new connections, cut streams, and burn desks or leave sandboxes."""
     notice, serving = Notice(), reloading.serving
     LOG.as_json = serving.log == "json"
+    reloading.follow_machine(settings, load)
     asyncio.get_running_loop().set_exception_handler(complain)
     async with (
         hold_state(settings),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from tests.conftest import settings_in
 
 from hotdesk.api.acme.files import make_placeholder
-from hotdesk.api.reload import Reloading, make_certificate_loader
+from hotdesk.api.reload import MACHINE, Reloading, make_certificate_loader
 from hotdesk.api.settings import Serving
+from hotdesk.config import Ceiling, Config, load
+from hotdesk.errors import BriefError
 
 
 def write_pair(folder: Path, name: str) -> tuple[Path, Path]:
@@ -95,3 +98,35 @@ async def test_an_unexpected_failure_to_read_settings_changes_nothing(serving: S
     reloading = Reloading(serving, read)
     await reloading.reload()
     assert reloading.serving == serving
+
+
+async def test_changed_settings_outside_of_serve_are_named_or_applied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = settings_in(tmp_path)
+    later = replace(used, retention_days=7, ceiling=("*.example.test",), limits=Ceiling(tokens=5), disk_floor=1)
+    found: list[Config] = []
+    reloading = Reloading(Serving(), read_machine=lambda: later)
+    reloading.follow_machine(used, load)
+    reloading.machine_holders.append(found.append)
+    await reloading.reload()
+    assert "needs_restart=door.ceiling,ceiling,disk_floor" in capsys.readouterr().err
+    assert found == [replace(used, retention_days=7)]
+
+
+async def test_invalid_settings_outside_of_serve_change_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read() -> Config:
+        raise BriefError("[jobs]: unknown setting")
+
+    reloading = Reloading(Serving(), lambda: replace(Serving(), longest=7), read)
+    reloading.follow_machine(settings_in(tmp_path), load)
+    await reloading.reload()
+    assert "nothing was reloaded: [jobs]" in capsys.readouterr().err
+    assert reloading.serving == Serving()
+
+
+def test_every_setting_of_a_server_has_a_name_to_report() -> None:
+    others = {"run", "lib", "serve", "pods", "holder", "holder_ready", "holder_idle"}
+    assert {each.name for each in fields(Config)} == MACHINE.keys() | others

@@ -46,6 +46,9 @@ class Retention:
         self.native = native
         self.requested = anyio.Event()
 
+    def change_settings(self, settings: Config) -> None:
+        self.settings = settings
+
     def ask(self) -> None:
         self.requested.set()
 
