@@ -20,6 +20,7 @@ from hotdesk.api.node import NodeSettings, follow_own_certificate, lend
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.agent import NodeAgent
 from hotdesk.cluster.certificates import make_tls_context
+from hotdesk.cluster.pull import has_work
 from hotdesk.cluster.report import NodeReport
 from hotdesk.cluster.vouching import Voucher
 from hotdesk.config import Config, get_tenant_settings
@@ -189,6 +190,11 @@ class PodTenants:
                 await machine.start()
                 found = self.tenants[name] = PodTenant(machine)
             return found
+
+    def find_idle(self, name: str) -> Config | None:
+        """Return the settings of a tenant that is not started and has nothing to do, `None` if it is or may have."""
+        settings = get_tenant_settings(self.settings, name)
+        return None if name in self.tenants or has_work(settings) else settings
 
     async def close(self) -> None:
         """Burn every desk, and end every tenant's processes."""

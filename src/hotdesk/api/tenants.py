@@ -16,6 +16,7 @@ from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.nodes import Nodes
+from hotdesk.cluster.pull import has_work
 from hotdesk.config import Config, get_tenant_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.spawn import Started
@@ -58,6 +59,11 @@ class Tenants:
             if name not in self.open:
                 self.open[name] = await self.start_tenant(name)
             return self.open[name]
+
+    def find_idle(self, name: str) -> Config | None:
+        """Return the settings of a tenant that is not started and has nothing to do, `None` if it is or may have."""
+        settings = get_tenant_settings(self.settings, name)
+        return None if name in self.open or name in self.failing or has_work(settings) else settings
 
     async def start_tenant(self, name: str) -> Tenant:
         """Open a tenant; if its keeper cannot start, opening is retried in the background."""

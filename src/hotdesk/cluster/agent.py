@@ -41,6 +41,7 @@ from hotdesk.cluster.pull import read_events, wait_opened
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.cluster.vouching import Vouching
+from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
@@ -82,6 +83,13 @@ class TenantMachines(Protocol):
         """Return a tenant's machine, started."""
         ...
 
+    def find_idle(self, name: str) -> Config | None:
+        """Return the settings of a tenant that is not started and has nothing to do, `None` if it is or may have.
+
+        Servers poll every tenant on every node, and most tenants have no desks on most nodes.
+        """
+        ...
+
 
 @dataclass(slots=True)
 class NodeControl(ControlServer):
@@ -116,7 +124,7 @@ class NodeControl(ControlServer):
                 work = self._change(sock, name, what, body)
             case "PUT", ["ready"]:
                 work = self._keep_ready(sock, body)
-            case "GET", ["journal", after] if after.isascii() and after.isdecimal() and len(after) < 19:
+            case "GET", ["journal", after] if _is_number(after):
                 work = self._read_journal(sock, int(after))
             case "GET", ["sealing"]:
                 work = self._read_sealing_key(sock)
@@ -227,6 +235,10 @@ class NodeControl(ControlServer):
 
     async def _read_journal(self, sock: socket.socket, after: int) -> None:
         await respond(sock, 200, await anyio.to_thread.run_sync(read_events, self.machine.config, after))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def _check_owner(name: object) -> str:
@@ -340,12 +352,21 @@ class NodeAgent:
             match method, parts:
                 case "GET", ["node"]:
                     await self.report_to(sock, server, expires)
+                case "GET", ["tenants", tenant, "desks"] if self.find_idle(server, tenant) is not None:
+                    await respond(sock, 200, [])
+                case "GET", ["tenants", tenant, "journal", after] if (
+                    _is_number(after) and (idle := self.find_idle(server, tenant)) is not None
+                ):
+                    await respond(sock, 200, await anyio.to_thread.run_sync(read_events, idle, int(after)))
                 case _, ["tenants", tenant, *rest] if rest:
                     await (await self.control(server, tenant)).answer(sock, method, rest, body)
                 case _:
                     raise BriefError(NOTHING)
         except HotdeskError as e:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
+
+    def find_idle(self, server: str, tenant: str) -> Config | None:
+        return self.machines.find_idle(get_tenant_on_node(server, tenant))
 
     async def control(self, server: str, tenant: str) -> NodeControl:
         machine = (await self.machines.get_tenant(get_tenant_on_node(server, tenant))).host

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.keeper.outbox import FILE as OUTBOX
 from hotdesk.desk.seam import DeskId
 from hotdesk.drive.chain import Row
 from hotdesk.drive.export import LARGEST, as_line, load_json, parse_row
@@ -52,6 +53,12 @@ def read_events(settings: Config, after: int) -> dict[str, object]:
         return {"key": "", "events": []}
     rows = islice(read(folder / FILE, after=after), BATCH)
     return {"key": (folder / PUBLIC).read_text(), "events": [as_line(row) for row in rows]}
+
+
+def has_work(settings: Config) -> bool:
+    """Return whether a tenant must be started: it has desks, or events that its keys have not signed yet."""
+    outbox = settings.lib / _KEYS / OUTBOX
+    return any((settings.run / "desks").glob("*")) or (outbox.exists() and outbox.stat().st_size > 0)
 
 
 @dataclass(frozen=True, slots=True)
