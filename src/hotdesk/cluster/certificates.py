@@ -66,8 +66,8 @@ def renew(authority: Path, role: Role, name: str, folder: Path, days: float) -> 
     if not (authority / PRIVATE_KEY).exists():
         raise BriefError(f"there is no certificate authority in {authority}; pass the folder that enrolled {name}")
     issuer, key = _load_authority(authority)
-    own, known = _load_key(folder), private_files.read(folder, AUTHORITY, public=True)
-    if known != issuer.public_bytes(Encoding.PEM):
+    own, authority_pem = _load_key(folder), private_files.read(folder, AUTHORITY, public=True)
+    if authority_pem != issuer.public_bytes(Encoding.PEM):
         raise BriefError(
             f"the certificate in {folder} is from another authority than {authority}; pass the folder of that "
             "authority, or enroll to a new folder"

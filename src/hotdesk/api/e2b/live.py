@@ -134,7 +134,7 @@ class LiveRecords:
     async def restore_tenant(self, tenant: Tenant, records: Sequence[LiveSandbox]) -> None:
         end = time.monotonic() + ORPHAN_SECONDS
         self.missing |= {each.id: MissingSandbox(tenant, each, end) for each in records}
-        found = await get_cluster(tenant).settle([DeskId(each.desk) for each in records], self.settle_seconds)
+        found = await _get_cluster(tenant).settle([DeskId(each.desk) for each in records], self.settle_seconds)
         for record in records:
             if (desk := found.get(DeskId(record.desk))) is not None:
                 await self.take_up(self.missing[record.id], desk)
@@ -150,7 +150,7 @@ class LiveRecords:
 
     async def look_for(self, missing: MissingSandbox) -> None:
         """Restore a sandbox if its node has the desk; forget it if the node does not, or did not return in time."""
-        cluster, is_over = get_cluster(missing.tenant), time.monotonic() > missing.end
+        cluster, is_over = _get_cluster(missing.tenant), time.monotonic() > missing.end
         try:
             if (node := cluster.nodes.find(missing.desk)) is not None:
                 if await cluster.on(node).has_desk(missing.desk):
@@ -164,7 +164,7 @@ class LiveRecords:
 
     async def forget(self, missing: MissingSandbox) -> None:
         """Remove a record whose desk does not exist; if the desk turns up all the same, it is burnt."""
-        get_cluster(missing.tenant).give_up(missing.desk)
+        _get_cluster(missing.tenant).give_up(missing.desk)
         self.missing.pop(missing.record.id, None)
         with report_failure(missing.tenant):
             await anyio.to_thread.run_sync(
@@ -191,7 +191,7 @@ class LiveRecords:
         self.written[sandbox.id] = (tenant, b"")
 
 
-def get_cluster(tenant: Tenant) -> ClusterRuntime:
+def _get_cluster(tenant: Tenant) -> ClusterRuntime:
     assert isinstance(tenant.host, ClusterHost)
     return tenant.host.cluster
 
