@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from e2b import PtySize, Sandbox
 from e2b.exceptions import NotFoundException, SandboxException
 
+from hotdesk.api.e2b.live import SETTLE_SECONDS
 from hotdesk.cluster.names import compute_node_code, get_node_code
 from tests.cluster_room import ClusterRoom, NodeProcess, ServerProcess
 from tests.conftest import state_directory
@@ -121,6 +125,68 @@ def test_a_server_that_was_killed_finds_its_sandboxes(room: ClusterRoom, nodes: 
             assert found.files.read("/home/user/name") == each.sandbox_id
             assert found.commands.run("pgrep -c sleep").stdout == "1\n"
             found.kill()
+
+
+class Forwarder:
+    """An address that refuses connections until it is opened, and then leads to a node."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self.target = (host, int(port))
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.sockets = [self.listener]
+
+    def open(self) -> None:
+        self.listener.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self.listener.accept()[0]
+                self.sockets.append(near)
+                far = socket.create_connection(self.target)
+                self.sockets.append(far)
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self.pump, args=(source, sink), daemon=True).start()
+
+    def pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        for each in (source, sink):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for each in self.sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for it
+            each.close()
+
+
+def test_a_restarted_server_finds_sandboxes_of_a_node_that_answers_late(
+    room: ClusterRoom, nodes: list[NodeProcess]
+) -> None:
+    with room.serve(*(each.address for each in nodes)) as first:
+        first.wait_for_nodes(2)
+        there = [Sandbox.create("base", timeout=300, **first.e2b) for _ in range(2)]
+        assert node_names(*there) == {"n1", "n2"}
+        first.process.kill()
+    [late] = [each for each in there if node_names(each) == {"n2"}]
+    forwarder = Forwarder(nodes[1].address)
+    with room.serve(nodes[0].address, forwarder.address) as second:
+        time.sleep(2 * SETTLE_SECONDS)
+        assert [each.sandbox_id for each in Sandbox.list(**second.e2b).next_items()] != []
+        forwarder.open()
+        second.wait_for_nodes(2)
+        time.sleep(8)  # by then strays are burnt
+        for each in there:
+            assert Sandbox.connect(each.sandbox_id, **second.e2b).commands.run("echo on").stdout == "on\n"
+        assert Sandbox.connect(late.sandbox_id, **second.e2b).kill()
+    forwarder.close()
 
 
 def test_desks_of_a_server_that_stays_away_are_burnt(room: ClusterRoom) -> None:
