@@ -107,7 +107,8 @@ class TlsTunnel:
                     else:
                         inner.shutdown(socket.SHUT_WR)
                 await anyio.lowlevel.checkpoint()
-            await self.flush()
+            if self.outgoing.pending and not self.sending.statistics().locked:  # its holder sends all that is pending
+                await self.flush()
             if not await self.fill():
                 return
 
