@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 
 from hotdesk.api.quotas import QuotaError
 from hotdesk.errors import (
@@ -154,14 +155,20 @@ async def _answer_http(request: Request, error: Exception) -> JSONResponse:
 
 def _list_methods(request: Request) -> list[str]:
     """List the methods of a resource: `/jobs/models` is not a job, although `/jobs/{job}` matches it, too."""
-    found = [each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE]
-    routes: Sequence[BaseRoute] = [each for each in found if _get_path(each) == _get_path(found[0])]
-    scopes = {method: {**request.scope, "method": method} for method in METHODS}
-    return [method for method in METHODS if any(each.matches(scopes[method])[0] is Match.FULL for each in routes)]
+    described = (request.app.openapi_schema or {}).get("paths", {})  # none in a server's first second
+    names = sorted((each for each in described if _covers(each, request.url.path)), key=lambda each: each.count("{"))
+    if names:
+        return [method for method in METHODS if method.lower() in described[names[0]]]
+    scopes = [{**request.scope, "method": method} for method in METHODS]
+    return [
+        each["method"] for each in scopes if any(route.matches(each)[0] is Match.FULL for route in request.app.routes)
+    ]
 
 
-def _get_path(route: BaseRoute) -> str:
-    return str(getattr(route, "path", ""))
+def _covers(template: str, path: str) -> bool:
+    """Return whether a path of the API's description, such as `/jobs/{job}`, covers the path of a request."""
+    pattern = re.sub(r"\\\{(\w+)\\\}", lambda found: ".+" if found[1] == "path" else "[^/]+", re.escape(template))
+    return re.fullmatch(pattern, path) is not None
 
 
 async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:
