@@ -135,6 +135,8 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """Report what does not match the schema; never what was sent, which may be a secret."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()[:8]
+    if any(each.get("loc", ())[:1] == ("path",) for each in errors) and request.method not in _list_methods(request):
+        return await _answer_http(request, HTTPException(405, "Method Not Allowed"))  # of /jobs/models, not of a job
     remedy = "see /api/openapi.json"
     if ("body",) in (each.get("loc") for each in errors) and "json" not in request.headers.get("content-type", ""):
         remedy = "send JSON with `Content-Type: application/json`; " + remedy
