@@ -84,8 +84,8 @@ def test_models_that_the_brief_of_a_client_names_are_checked_too(api: httpx.Clie
     for line in ('models = {plan = "NAME"}', 'models = {plan = "openai:gpt-5", act = "NAME"}', 'look = "NAME"'):
         brief = f'goal = "x"\n{line}\ndeliverables = [{{path = "a.json", check = "json"}}]\n'
         told = api.post("/jobs", json={"brief": brief.replace("NAME", "chat:x"), "models": ["openai:gpt-5"]})
-        assert (told.status_code, told.json()["code"]) == (400, "brief.models")
-        assert "the model 'chat:x' is not allowed" in told.json()["message"]
+        assert (told.status_code, told.json()["code"]) == (400, "brief")
+        assert "chat:x" in told.json()["message"]
     made = api.post("/jobs", json={"brief": brief.replace("NAME", "openai:gpt-5"), "models": ["openai:gpt-5"]})
     assert made.status_code == 201, made.text
 
