@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from hotdesk.api.native import problems
 
@@ -15,12 +15,14 @@ pytestmark = pytest.mark.anyio
     ("path", "methods"), [("/jobs/models", "GET"), ("/jobs/one", "DELETE, GET"), ("/jobs", "POST")]
 )
 async def test_a_refused_method_is_answered_with_those_of_the_resource_alone(path: str, methods: str) -> None:
-    app = FastAPI()
+    app, router = FastAPI(), APIRouter(prefix="/jobs")
     problems.install(app)
-    app.get("/jobs/models")(lambda: "")
-    app.get("/jobs/{job}")(lambda: "")
-    app.delete("/jobs/{job}")(lambda: "")
-    app.post("/jobs")(lambda: "")
+    router.get("/models")(lambda: "")
+    router.get("/{job}")(lambda: "")
+    router.delete("/{job}")(lambda: "")
+    router.post("")(lambda: "")
+    app.include_router(router)
+    app.openapi()  # as a server does when it starts
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server") as client:
         answer = await client.options(path)
     assert (answer.status_code, answer.headers["allow"]) == (405, methods)

@@ -28,6 +28,7 @@ OTHERS = {
     "pip",
     "python",
     "python3",
+    "tar",
 }
 """Third-party programs that the guides use."""
 NOT_RUN_HERE = re.compile(r"sudo|-n|[A-Z0-9_]+=\S*")
