@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.drive.chain import Head, Row, compute_digest, encode_statement, parse_head
-from hotdesk.drive.journal import Journal, export_head, read
+from hotdesk.drive.chain import Head, Row, encode_statement, parse_head
+from hotdesk.drive.journal import Journal, export_head
 from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.signing import Signer
-from hotdesk.drive.table import list_values
 from hotdesk.errors import HostError
 from hotdesk.event import Burnt, Event, Exchange
 from tests.security.guards import Removal, falls_without
+from tests.tampered_journal import rewrite, tamper
 
 SIGNER = Signer(Ed25519PrivateKey.generate())
 STRANGER = Signer(Ed25519PrivateKey.generate())
@@ -70,28 +68,6 @@ def journal(path: Path) -> Iterator[Journal]:
 
 def exchange(desk: str, number: int) -> Event:
     return Exchange(desk, "", "allow", "erp.test", "GET", "https", "erp.test", 443, f"/{number}", 200, 10, 20, 3)
-
-
-def tamper(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as db:
-        for text in statements:
-            db.execute(text)
-        db.commit()
-
-
-def rewrite(path: Path, sign: Callable[[Row], bytes | None]) -> None:
-    """Change the first event, and hash all others onto it."""
-    rows = list(read(path))
-    rows[0] = replace(rows[0], data=rows[0].data.replace("erp.test", "evil.test"))
-    ends: dict[str, Row] = {}
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("DELETE FROM events")
-        for row in rows:
-            row = replace(row, hash=compute_digest(row, ends.get(row.chain)))
-            row = replace(row, signature=sign(row) if row.signature else None)
-            db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", list_values(row))
-            ends[row.chain] = row
-        db.commit()
 
 
 def sign_with(signer: Signer) -> Callable[[Row], bytes | None]:

@@ -22,7 +22,7 @@ from hotdesk.desk.image import store
 from hotdesk.errors import ImageError
 from tests.conftest import settings_in, state_directory
 from tests.e2e.conftest import PROGRAM, environment
-from tests.e2e.server.chromium import chromium
+from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.stall_watch import WATCHED, require_no_stalls
 
 PATIENCE = 90
@@ -98,6 +98,14 @@ def browser() -> Iterator[Browser]:
     """Run a browser. Its library runs an event loop in this thread, so it must end before other files run theirs."""
     with chromium() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def seen(server: Served, browser: Browser) -> Iterator[Seen]:
+    """Yield a page on which a person signed in at the server of the test file."""
+    with opened(browser) as made:
+        made.sign_in(server)
+        yield made
 
 
 @contextmanager

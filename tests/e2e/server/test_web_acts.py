@@ -35,13 +35,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    with opened(browser) as made:
-        made.sign_in(server)
-        yield made
-
-
-@pytest.fixture(scope="module")
 def desk(seen: Seen, server: Served) -> str:
     page = at(seen, server, "desks")
     page.get_by_label("Image").select_option("base")

@@ -38,13 +38,6 @@ async ([rows, columns, bytes]) => {
 
 
 @pytest.fixture(scope="module")
-def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    with opened(browser) as made:
-        made.sign_in(server)
-        yield made
-
-
-@pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
     job_template.install(server.settings.lib / "templates")
     with client(server) as made:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.server import job_template
-from tests.e2e.server.chromium import Seen, opened
+from tests.e2e.server.chromium import Seen
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import client, waits
 
@@ -75,13 +75,6 @@ default = 3
 def api(server: Served) -> Iterator[httpx.Client]:
     job_template.install(server.settings.lib / "templates")
     with client(server) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    with opened(browser) as made:
-        made.sign_in(server)
         yield made
 
 

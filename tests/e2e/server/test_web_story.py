@@ -33,13 +33,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    with opened(browser) as made:
-        made.sign_in(server)
-        yield made
-
-
-@pytest.fixture(scope="module")
 def waiting(api: httpx.Client) -> str:
     job = str(api.post("/jobs", json={"template": "files", "approve": "plan"}).raise_for_status().json()["id"])
     waits(api, job, "plan")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.server import door_template, swarm_template
-from tests.e2e.server.chromium import Seen, opened
+from tests.e2e.server.chromium import Seen
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client
 from tests.e2e.server.swarm_template import HOSTILE, WORDS
@@ -25,13 +25,6 @@ def server(home: Path) -> Iterator[Served]:
     with door_template.site() as settings, served(home / "web-swarm", config=settings) as found:
         swarm_template.install(found.settings.lib / "templates", asks=True)
         yield found
-
-
-@pytest.fixture(scope="module")
-def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    with opened(browser) as made:
-        made.sign_in(server)
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from hotdesk.job.record.decisions import JOBS
 from hotdesk.job.record.lock import hold_lock
-from tests.e2e.server.chromium import Seen, opened
+from tests.e2e.server.chromium import Seen
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits
 from tests.providers.acting import Acting
@@ -43,13 +43,6 @@ def server(home: Path, provider: Provider, keyless: Provider) -> Iterator[Served
     env = {"HOTDESK_CHAT_KEY": KEY, "HOTDESK_CHAT_URL": provider.base_url, "HOTDESK_CHAT_WINDOW": "64000",
            "OPENAI_BASE_URL": keyless.base_url}  # fmt: skip
     with served(home / "words", config=config, env=env) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    with opened(browser) as made:
-        made.sign_in(server)
         yield made
 
 

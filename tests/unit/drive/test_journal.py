@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice
@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.tampered_journal import rewrite, tamper
 
 from hotdesk.drive.chain import Head, Row, compute_digest, encode_statement, parse_head
 from hotdesk.drive.journal import Journal, export_head, follow, read, read_heads
 from hotdesk.drive.journal_audit import MAX_FAULTS, AuditReport, verify
 from hotdesk.drive.signing import Signer, compute_fingerprint, load_public, load_signer
-from hotdesk.drive.table import SELECT, list_values
+from hotdesk.drive.table import SELECT
 from hotdesk.errors import BriefError, HostError
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Revoked
 
@@ -56,14 +57,6 @@ def fill(journal: Journal) -> None:
         if turn:
             journal.add("job.7", "owner", Burnt("i3", "done"))
         journal.commit()
-
-
-def tamper(path: Path, *statements: str) -> None:
-    """Change the file as an attacker who may write it but has no key."""
-    with closing(sqlite3.connect(path)) as db:
-        for text in statements:
-            db.execute(text)
-        db.commit()
 
 
 def look(path: Path, *since: Head) -> set[str]:
@@ -257,44 +250,29 @@ def test_changes_of_a_journal_are_detected(path: Path, journal: Journal, attack:
     assert found <= look(path)
 
 
-def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
-    """Change the first event and hash the whole file again, as an attacker without the key can."""
-    rows = list(read(path))
-    rows[0] = replace(rows[0], data=rows[0].data.replace("erp.test", "evil.test"))
-    ends: dict[str, Row] = {}
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("DELETE FROM events")
-        for row in rows:
-            row = replace(row, hash=compute_digest(row, ends.get(row.chain)))
-            row = replace(row, signature=sign(row) if row.signature else None)
-            db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", list_values(row))
-            ends[row.chain] = row
-        db.commit()
-
-
 def test_a_journal_rewritten_without_the_key_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
-    rechain(path, lambda row: row.signature)
+    rewrite(path, lambda row: row.signature)
     assert look(path) == {"signature"}
 
 
 def test_a_journal_signed_with_another_key_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
-    rechain(path, lambda row: STRANGER.sign(encode_statement(row.chain, row.seq, row.hash)))
+    rewrite(path, lambda row: STRANGER.sign(encode_statement(row.chain, row.seq, row.hash)))
     assert look(path) == {"signature"}
     assert verify(path, STRANGER.public).faults == ()
 
 
 def test_a_journal_without_signatures_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
-    rechain(path, lambda row: None)
+    rewrite(path, lambda row: None)
     assert look(path) == {"unsigned"}
 
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_forged_past_is_not_signed_by_later_commits(path: Path, journal: Journal, reopened: bool) -> None:
     fill(journal)
-    rechain(path, lambda row: None)
+    rewrite(path, lambda row: None)
     writer = Journal(path, SIGNER) if reopened else journal
     writer.add("i1", "door", exchange("i1"))
     with pytest.raises(HostError, match=r"without a valid signature|removed or changed"):
@@ -344,7 +322,7 @@ def test_truncation_is_detected_by_a_stored_head(path: Path, journal: Journal) -
 def test_another_past_by_the_same_key_is_detected_by_a_stored_head(path: Path, journal: Journal) -> None:
     fill(journal)
     kept = parse_head(export_head(path, "i1"))
-    rechain(path, lambda row: SIGNER.sign(encode_statement(row.chain, row.seq, row.hash)))
+    rewrite(path, lambda row: SIGNER.sign(encode_statement(row.chain, row.seq, row.hash)))
     assert look(path) == set()
     assert look(path, kept) == {"head"}
 
