@@ -80,7 +80,12 @@ shift; exec chroot --userspec=1000:1000 /mnt/root "$@"
 
 
 def leftovers(images: Path) -> tuple[list[str], bool]:
-    return os.listdir(images / "tmp"), str(images) in Path("/proc/self/mountinfo").read_text()
+    """Return what stays in the store's working folder, where others may import meanwhile, and whether it is mounted."""
+    names, end = set(os.listdir(images / "tmp")), time.monotonic() + 30
+    while names and time.monotonic() < end:
+        time.sleep(0.1)
+        names.intersection_update(os.listdir(images / "tmp"))
+    return sorted(names), str(images) in Path("/proc/self/mountinfo").read_text()
 
 
 def test_the_base_has_a_computers_programs(base: Image, images: Path) -> None:
