@@ -25,10 +25,10 @@ from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.door.egress import Egress, GrantValue
-from hotdesk.door.exchange import Forward, UpstreamSlot
+from hotdesk.door.exchange import Forward
 from hotdesk.door.http import framing
 from hotdesk.door.http.resolve import Resolver
-from hotdesk.door.http.upstream import UnreachableError, Upstreams
+from hotdesk.door.http.upstream import UnreachableError, Upstreams, UpstreamSlot
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
@@ -856,7 +856,7 @@ tell(found)
     assert all(8 < seconds < 20 for seconds in found)
 
 
-@falls_without("seconds of a body", Removal("door/exchange.py", "BODY_SECONDS = 120.0", "BODY_SECONDS = 1200.0"))
+@falls_without("seconds of a body", Removal("http/wire.py", "BODY_SECONDS = 120.0", "BODY_SECONDS = 1200.0"))
 @pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_a_stalled_body_is_cut(desk: Desk, attack: Attack, world: World) -> None:
@@ -1024,7 +1024,7 @@ async def test_an_interrupted_answer_never_looks_complete(answered: dict[str, li
         "answer.keep_alive and self.keep and not self.upstream.buffer:",
         "answer.keep_alive and self.keep:",
     ),
-    Removal("door/exchange.py", "key != self.key or wire.ended or wire.buffer:", "key != self.key or wire.ended:"),
+    Removal("http/upstream.py", "key != self.key or wire.ended or wire.buffer:", "key != self.key or wire.ended:"),
 )
 @pytest.mark.parametrize("how", TOO_MUCH)
 async def test_bytes_after_an_upstreams_answer_are_dropped(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
@@ -1105,7 +1105,7 @@ async def test_an_upstream_that_got_half_a_body_is_not_reused() -> None:
 
 
 @falls_without(
-    "a body is asked for", Removal("door/exchange.py", "        if self.request.expects:\n", "        if False:\n")
+    "a body is asked for", Removal("door/upload.py", "        if self.request.expects:\n", "        if False:\n")
 )
 async def test_a_request_that_expects_continue_gets_it_once_admitted(desk: Desk, attack: Attack) -> None:
     code = (
@@ -1324,8 +1324,8 @@ async def test_a_get_with_a_body_is_refused_by_a_read_only_rule(desk: Desk, worl
     "no WebSocket beside a secret",
     Removal(
         "door/exchange.py",
-        "if self.granted or self.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)\n",
-        "pass\n",
+        "            raise ExchangeError(403, inject.NO_UPGRADE)\n",
+        "            pass\n",
     ),
 )
 async def test_a_websocket_to_a_host_with_a_grant_is_refused(

@@ -125,7 +125,7 @@ FOREIGN_CREDENTIALS_PASS = Removal(
 )
 UPGRADES_PASS = Removal(
     "door/exchange.py",
-    "if self.granted or self.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)",
+    "if self.granted or self.upload.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)",
     "if False:\n            pass",
 )
 
@@ -198,7 +198,7 @@ async def test_a_placeholder_over_plain_http_is_refused(room: Room, visit: Visit
     assert b"real-value" not in answer.told
 
 
-@falls_without("alarms over placeholders", Removal("door/exchange.py", "for sign in refusal.signs:", "for sign in ():"))
+@falls_without("alarms over placeholders", Removal("door/egress.py", "for sign in refusal.signs:", "for sign in ():"))
 async def test_every_misused_placeholder_raises_an_alarm(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key swap env=B")) as desk:
         note = ["X-Note", (await placeholders(desk))["B"]]
@@ -419,7 +419,7 @@ async def test_a_secret_is_inserted_nowhere_else(cases: dict[str, Case], where: 
 
 
 @falls_without(
-    "bodies that are held have a bound", Removal("door/exchange.py", "if len(body) > BODY_LIMIT:", "if False:")
+    "bodies that are held have a bound", Removal("door/upload.py", "if len(body) > BODY_LIMIT:", "if False:")
 )
 async def test_a_body_too_large_to_search_is_refused_with_a_reason(room: Room, visit: Visit) -> None:
     since = len(room.up.seen)
@@ -755,12 +755,12 @@ async def test_a_desk_cannot_use_credentials_of_its_own(cases: dict[str, Case], 
 
 @falls_without(
     "bodies are looked into",
-    Removal("door/exchange.py", "if self.allowed is None or self.signed:", "if True:"),
+    Removal("door/upload.py", "if self.allowed is None or self.signed:", "if True:"),
     cases=FOREIGN_BODIES,
 )
 @falls_without(
     "bodies a secret goes into are looked into",
-    Removal("door/exchange.py", "        self.check_fields(body)\n", ""),
+    Removal("door/exchange.py", "        self.upload.check_whole(body)\n", ""),
     cases="where a secret goes | in a secret's place",
 )
 @falls_without(

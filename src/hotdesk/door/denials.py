@@ -21,6 +21,14 @@ REASONS = {
 }  # fmt: skip
 
 
+class ExchangeError(Exception):
+    """The door responds itself, with this status and reason."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
 def sanitize_text(text: str, most: int = 200) -> str:
     """Return text that a desk influenced in a form safe to show: at most `most` characters, all printable ASCII."""
     text = text[:most]

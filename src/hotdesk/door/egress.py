@@ -18,7 +18,8 @@ from hotdesk.brief import Grant, Rule, compute_digest, parse_rule, parse_scope, 
 from hotdesk.dataclass import dataclass
 from hotdesk.door import canary
 from hotdesk.door.alarms import DeskAlarms
-from hotdesk.door.grant import LiveGrant
+from hotdesk.door.denials import ExchangeError
+from hotdesk.door.grant import LiveGrant, Refusal
 from hotdesk.door.http.ca import CertificateAuthority, Leaves
 from hotdesk.door.http.socks import SocksProxy
 from hotdesk.door.policy.budget import RuleBudget
@@ -26,6 +27,7 @@ from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
 from hotdesk.door.secrets.encodings import DecodersBusyError, needs_large_decoder
 from hotdesk.door.secrets.issued_tokens import Issued
+from hotdesk.door.secrets.outgoing import IDENTITY
 from hotdesk.door.secrets.scrub import Scrubber, list_scrubbed_secrets
 from hotdesk.door.secrets.signature import SigV4Signer
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
@@ -195,6 +197,20 @@ class Egress:
     def revoke(self, live: GrantValue, why: str) -> None:
         if self.live.pop(live.live_grant.id, None) is not None:
             self.outside.note(Revoked(self.desk, live.live_grant.grant.secret, why))
+
+    def refuse(self, refusal: Refusal, host: str) -> ExchangeError:
+        """Report a request that no honest desk sends, and return the error that refuses it."""
+        for sign in refusal.signs:
+            self.alarms.report(Alarm(self.desk, sign.what, sign.secret, host, refusal.reason))
+        return ExchangeError(403, refusal.reason)
+
+    def make_identity_headers(self, meant: Target) -> list[tuple[bytes, bytes]]:
+        """Return a header with a signed statement of which desk and step sends the request, for hosts that want it."""
+        if not self.identities:
+            return []
+        here = (meant.host, meant.port, meant.scheme)
+        grants = [one for one in self.list_active_grants() if (one.grant.host, one.grant.port, "https") == here]
+        return [(IDENTITY, self.identities[one.id].encode()) for one in grants if one.id in self.identities][:1]
 
     def report_leak(self, ids: set[str], host: str) -> None:
         """Report secrets that came back in a response to a request that did not carry them, and revoke their grants."""

@@ -7,36 +7,31 @@ import time
 from functools import lru_cache
 
 from hotdesk.brief import READ, Rule, rule_text
-from hotdesk.brief.data import Scheme
 from hotdesk.door import denials
+from hotdesk.door.delivery import Delivery
+from hotdesk.door.denials import ExchangeError
 from hotdesk.door.egress import Egress
-from hotdesk.door.grant import Refusal, make_signs
+from hotdesk.door.grant import Refusal
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Headers, HttpMessageError, Request, Response
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
-from hotdesk.door.http.upstream import UnreachableError, Upstreams
-from hotdesk.door.http.wire import HungUpError, TimedOutError, Wire
+from hotdesk.door.http.upstream import UnreachableError, UpstreamSlot
+from hotdesk.door.http.wire import BODY_SECONDS, HungUpError, TimedOutError, Wire
 from hotdesk.door.policy.policy import PolicyDecision
-from hotdesk.door.policy.target import Authority, Target, is_override
+from hotdesk.door.policy.target import Target, is_override
 from hotdesk.door.secrets import inject, signature
-from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
-from hotdesk.door.secrets.credential_fields import FieldWatch
+from hotdesk.door.secrets.bodies import BODY_TOO_LARGE
 from hotdesk.door.secrets.encodings import DecodersBusyError, UnreadableError
-from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, refuse_credential
 from hotdesk.door.secrets.issued_tokens import Issued
-from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
-from hotdesk.door.secrets.response import DECODED, Cleaner, end_to_end
-from hotdesk.door.secrets.upload_watch import UploadWatcher, make_watcher
-from hotdesk.event import Alarm, Exchange
+from hotdesk.door.secrets.outgoing import Outgoing, harden
+from hotdesk.door.secrets.response import Cleaner, end_to_end
+from hotdesk.door.upload import Upload
+from hotdesk.event import Exchange
 
 ANSWER_SECONDS = 300.0
 """Seconds an upstream may take before it responds."""
-BODY_SECONDS = 120.0
-"""Seconds without progress that are allowed while a body is transferred."""
 INFORMED = 8
 """Interim responses that one request may get."""
-_SEND_AT_ONCE_BYTES = 64 << 10
-"""Bytes of a response that are sent to the desk without waiting for more."""
 REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """Methods that may be sent twice: an upstream may have carried out the first request before it disconnected."""
 REMOVED = b"X-Hotdesk-Removed-Headers"
@@ -49,44 +44,6 @@ OURS = frozenset({b"host", b"expect", b"content-length"})
 def _format_rule_cached(rule: Rule) -> str:
     """Return a rule as text for the journal; cached, because the same rules are recorded again and again."""
     return rule_text(rule)
-
-
-class ExchangeError(Exception):
-    """The door responds itself, with this status and reason."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status, self.why = status, why
-
-
-class UpstreamSlot:
-    """The upstream connection of one desk connection, and the CONNECT it came through."""
-
-    def __init__(self, upstreams: Upstreams) -> None:
-        self.upstreams = upstreams
-        self.inside: Authority | None = None
-        self.scheme: Scheme = "http"
-        self.upstream: Wire | None = None
-        self.busy: Wire | None = None
-        """The upstream of the request in progress."""
-        self.key: tuple[str, str, int] = ("", "", 0)
-
-    def take(self, key: tuple[str, str, int]) -> Wire | None:
-        wire, self.upstream = self.upstream, None
-        if wire is None or key != self.key or wire.ended or wire.buffer:
-            if wire is not None:
-                wire.close()
-            return None
-        return wire
-
-    def keep(self, key: tuple[str, str, int], wire: Wire) -> None:
-        self.key, self.upstream = key, wire
-
-    def leave(self) -> None:
-        for wire in (self.upstream, self.busy):
-            if wire is not None:
-                wire.reset()
-        self.upstream = self.busy = None
 
 
 class Forward:
@@ -115,21 +72,12 @@ class Forward:
         self.returns = False
         """Whether a value that the host issued goes back with the request."""
         self.issued: Issued | None = None
-        self.allowed: AllowedCredentials | None = None
-        """What the desk may send to this host beside ordinary headers, or `None` if it may use its own credentials."""
-        self.signed = False
-        """Whether a granted key signs the request: then its signature identifies the sender, not a field of the
-        body."""
+        self.upload: Upload
+        """The request's body, once it is known what it may contain."""
         self.removed: tuple[str, ...] = ()
         """Headers of the desk that were not forwarded."""
         self.note = ""
-        self.started = False
-        """Whether any bytes of a response were sent to the desk."""
-        self.ends_with_close = False
-        """Whether only the end of the connection marks the end of the response to the desk."""
-        self.ready: list[bytes] = []
-        self.size = 0
-        """Number of bytes in `ready`."""
+        self.delivery = Delivery(wire)
         self.keep = request.keep_alive
 
     async def run(self) -> bool:
@@ -161,7 +109,7 @@ class Forward:
         """Answer with a denial in place of the upstream; if a response has already begun, abort the connection."""
         self.note = self.note or denials.sanitize_text(why, 300)
         unread = bool(self.request.body)
-        if self.started:
+        if self.delivery.started:
             self.break_off()
             self.wire.abort()
             return
@@ -177,8 +125,7 @@ class Forward:
     def break_off(self) -> None:
         """End the connection so that a response that has begun does not look complete to the desk."""
         self.keep = False
-        if self.started and self.ends_with_close:
-            self.wire.reset()
+        self.delivery.break_off()
 
     def write_down(self) -> None:
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
@@ -278,17 +225,23 @@ class Forward:
         grants = {one.id: one for one in self.way.list_active_grants()}
         plan = inject.plan_injection(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
-            raise self.report_alarm(plan)
+            raise self.way.refuse(plan, self.meant.host)
         self.granted, self.returns = plan.granted or issued is not None, bool(plan.returned)
-        self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
-        body = await self.read_whole_body(plan) if plan.whole and self.request.body is not None else None
-        self.check_fields(body)
+        self.removed = tuple(sorted(plan.removed))
+        self.upload = Upload(
+            self.way, self.wire, self.request, self.meant.host,
+            granted=self.granted, allowed=plan.allowed, signed=plan.signing is not None,
+        )  # fmt: skip
+        too_large = BODY_TOO_LARGE if plan.body else signature.BODY_TOO_LARGE
+        has_whole_body = plan.whole and self.request.body is not None
+        body = await self.upload.read_whole(too_large) if has_whole_body else None
+        self.upload.check_whole(body)
         values = {id: await self.way.get_value(grants[id]) for id in inject.list_needed_grants(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
-            raise self.report_alarm(sent)
+            raise self.way.refuse(sent, self.meant.host)
         self.used, self.ids = sent.used, sent.ids
-        pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.make_identity_headers()]
+        pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.way.make_identity_headers(self.meant)]
         if issued is not None and not (plan.granted or plan.returned):
             pairs = harden(pairs)  # the grant has ended, but values sent under it may still come back
         if plan.signing:
@@ -301,14 +254,6 @@ class Forward:
             pairs.append((b"Content-Length", str(self.request.body).encode()))
         return self.add_upgrade(Headers(pairs)), sent.query, sent.body if body is not None else None
 
-    def make_identity_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return a header with a signed statement of which desk and step sends the request, for hosts that want it."""
-        if not self.way.identities:
-            return []
-        here = (self.meant.host, self.meant.port, self.meant.scheme)
-        grants = [one for one in self.way.list_active_grants() if (one.grant.host, one.grant.port, "https") == here]
-        return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
-
     def add_upgrade(self, headers: Headers) -> Headers:
         """Return the headers with an upgrade to WebSocket if no secret is involved; refuse any other upgrade."""
         if not self.request.upgrade:
@@ -319,50 +264,11 @@ class Forward:
                 f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} is not supported; "
                 "only websocket is",
             )
-        if self.granted or self.allowed is not None:
+        if self.granted or self.upload.allowed is not None:
             raise ExchangeError(403, inject.NO_UPGRADE)
         if self.only_reads:
             raise ExchangeError(403, "this rule is read-only; a WebSocket can send data, so the rule needs `write`")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
-
-    def report_alarm(self, refusal: Refusal) -> ExchangeError:
-        """Report a request that no honest desk sends, and return the error that refuses it."""
-        for sign in refusal.signs:
-            self.way.alarms.report(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
-        return ExchangeError(403, refusal.reason)
-
-    async def read_whole_body(self, plan: inject.InjectionPlan) -> bytes:
-        """Read the whole body, so that a secret can be inserted or the body signed."""
-        self.invite()
-        reader, body = BodyReader(self.request.body), bytearray()
-        while not reader.done:
-            payload = await self.read_body(reader)
-            body += payload
-            if len(body) > BODY_LIMIT:
-                raise ExchangeError(413, BODY_TOO_LARGE if plan.body else signature.BODY_TOO_LARGE)
-        return bytes(body)
-
-    def invite(self) -> None:
-        if self.request.expects:
-            self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    async def read_body(self, reader: BodyReader) -> bytes:
-        """Read the next piece of the desk's body; bytes after its end stay for the next request."""
-        try:
-            data = await self.wire.read(BODY_SECONDS)
-            if not data:
-                reader.feed_eof()
-            payload, rest = reader.feed(data)
-        except HttpMessageError as e:
-            raise ExchangeError(e.status, e.reason) from None
-        except HungUpError:
-            raise ExchangeError(
-                408,
-                f"the desk sent nothing more of the request's body for {BODY_SECONDS:.0f} s; send the request again",
-            ) from None
-        if rest:
-            self.wire.buffer[:0] = rest
-        return payload
 
     def check_still_admitted(self) -> None:
         """Refuse to send if the step, grant or desk that admitted the request ended during dialling."""
@@ -389,7 +295,7 @@ class Forward:
         self.upstream.write(head + (body or b""))
         if body is not None or not self.request.body:
             return await self.answer_head()
-        upload = asyncio.ensure_future(self.stream_up())
+        upload = asyncio.ensure_future(self.upload.stream(self.upstream, self.count))
         answering = asyncio.ensure_future(self.answer_head())
         try:
             await asyncio.wait((upload, answering), return_when=asyncio.FIRST_COMPLETED)
@@ -403,54 +309,6 @@ class Forward:
             for task in (upload, answering):
                 task.cancel()
             await asyncio.gather(upload, answering, return_exceptions=True)
-
-    async def stream_up(self) -> None:
-        """Stream the desk's body to the upstream, and refuse it at a placeholder that must not leave."""
-        assert self.upstream is not None
-        self.invite()
-        reader = BodyReader(self.request.body)
-        chunked = self.request.body == "chunked"
-        over = False
-        packing = b", ".join(self.request.headers.get_all(b"content-encoding"))
-        try:
-            watch = make_watcher(packing, self.granted or self.allowed is not None, DECODED, self.make_field_watch())
-        except UnreadableError as e:
-            raise ExchangeError(400, str(e)) from None
-        async with self.way.reserve_decoder(packing):
-            while not over:
-                data = await self.read_body(reader)
-                over = reader.done
-                payload = self.check_upload(watch, data, over)
-                self.count.add(up=len(payload))
-                self.upstream.write(framing.encode_chunk(payload) if chunked else payload)
-                await self.upstream.drain(BODY_SECONDS)
-        if chunked:
-            self.upstream.write(framing.LAST)
-
-    def check_upload(self, watch: UploadWatcher, data: bytes, over: bool) -> bytes:
-        try:
-            payload = watch.feed(data) + (watch.finish() if over else b"")
-        except UnreadableError as e:
-            why = f"the compressed body of the request cannot be checked for secrets: {e}; send it uncompressed"
-            raise ExchangeError(400, why) from None
-        if watch.found is not None:
-            why = "the body has the placeholder of a secret in a place that no grant covers"
-            raise self.report_alarm(Refusal(why, make_signs([watch.found])))
-        if watch.credential is not None:
-            raise self.report_alarm(refuse_credential(*watch.credential))
-        return payload
-
-    def make_field_watch(self) -> FieldWatch | None:
-        """Return a scanner for the desk's own credentials, or `None` if it may send them or the request is signed."""
-        if self.allowed is None or self.signed:
-            return None
-        return FieldWatch(self.request.headers.get_all(b"content-type"), self.allowed)
-
-    def check_fields(self, body: bytes | None) -> None:
-        if body and (watch := self.make_field_watch()):
-            watch.feed(body)
-            if watch.found is not None:
-                raise self.report_alarm(refuse_credential(*watch.found))
 
     # -- receiving --------------------------------------------------------------------------------------------
 
@@ -482,15 +340,18 @@ class Forward:
         headers = cleaner.clean_headers(end_to_end(answer))
         if self.removed:
             self.tell_removed(headers)
-        chunked = self.frame(headers, answer, rewritten=cleaner.active)
-        self.put(
+        chunked = self.delivery.frame(
+            headers, answer, rewritten=cleaner.active, version=self.request.version, keep=self.keep
+        )
+        self.keep = self.keep and not self.delivery.ends_with_close
+        self.delivery.put(
             framing.format_response_head(answer.status, b"" if cleaner.active else answer.reason, Headers(headers))
         )
         if answer.body is not None:
             coding = answer.headers.get(b"content-encoding") if cleaner.unpack is not None else None
             async with self.way.reserve_decoder(coding or b""):
                 await self.stream_down(BodyReader(answer.body), cleaner, chunked)
-        await self.give()
+        await self.delivery.flush()
         if cleaner.hits:
             self.note = self.note or "a secret was removed from the response"
             self.way.report_leak(cleaner.hits - self.ids, self.meant.host)
@@ -508,7 +369,7 @@ class Forward:
         assert self.upstream is not None
         while not reader.done:
             if not self.upstream.buffer:
-                await self.give()  # the rest may take long to arrive
+                await self.delivery.flush()  # the rest may take long to arrive
             data = await self.upstream.read(BODY_SECONDS)
             if not data and self.upstream.cut_off:
                 raise ExchangeError(502, f"the connection to {self.meant.host} broke off during its response")
@@ -519,43 +380,13 @@ class Forward:
                 raise ExchangeError(502, f"{self.meant.host} sent more data than the length of its response allows")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
-                self.put(framing.encode_chunk(piece) if chunked else piece)
-                if self.size > _SEND_AT_ONCE_BYTES:
-                    await self.give()
+                self.delivery.put(framing.encode_chunk(piece) if chunked else piece)
+                if self.delivery.is_full:
+                    await self.delivery.flush()
         rest = cleaner.finish()
-        self.put(framing.encode_chunk(rest) if chunked else rest)
+        self.delivery.put(framing.encode_chunk(rest) if chunked else rest)
         if chunked:
-            self.put(framing.LAST)
-
-    def put(self, data: bytes) -> None:
-        """Queue bytes to be sent together: each write costs both sides a TLS record and a wake-up."""
-        if data:
-            self.ready.append(data)
-            self.size += len(data)
-
-    async def give(self) -> None:
-        if self.ready:
-            self.started = True
-            self.wire.write(b"".join(self.ready))
-            self.ready, self.size = [], 0
-        await self.wire.drain(BODY_SECONDS)
-
-    def frame(self, headers: list[tuple[bytes, bytes]], answer: Response, rewritten: bool) -> bool:
-        """Choose how the body's end is marked, and add the headers for it; return whether the body is chunked."""
-        length = answer.headers.get(b"content-length")
-        chunked = False
-        if answer.body is None:
-            if length is not None and answer.status != 204:
-                headers.append((b"Content-Length", length))
-        elif isinstance(answer.body, int) and not rewritten:
-            headers.append((b"Content-Length", str(answer.body).encode()))
-        elif self.request.version == "1.1":
-            headers.append((b"Transfer-Encoding", b"chunked"))
-            chunked = True
-        else:
-            self.keep, self.ends_with_close = False, True
-        headers.append((b"Connection", b"keep-alive" if self.keep else b"close"))
-        return chunked
+            self.delivery.put(framing.LAST)
 
     # -- streams ----------------------------------------------------------------------------------------------
 
@@ -564,7 +395,7 @@ class Forward:
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
             raise ExchangeError(502, f"{self.meant.host} switched to a protocol that the request did not ask for")
         headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
-        self.started = True
+        self.delivery.started = True
         self.wire.write(framing.format_response_head(101, b"Switching Protocols", headers))
         self.keep = False
         self.note = await relay(self.wire, self.upstream, self.count)

@@ -11,12 +11,12 @@ from hotdesk.brief import rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import denials, door_local
 from hotdesk.door.egress import Egress
-from hotdesk.door.exchange import Forward, UpstreamSlot
+from hotdesk.door.exchange import Forward
 from hotdesk.door.http import framing
 from hotdesk.door.http.ca import AuthorityEndedError
 from hotdesk.door.http.framing import HttpMessageError, Request
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
-from hotdesk.door.http.upstream import UnreachableError, Upstreams
+from hotdesk.door.http.upstream import UnreachableError, Upstreams, UpstreamSlot
 from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.target import Authority, UnclearTargetError

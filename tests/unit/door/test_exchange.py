@@ -17,10 +17,10 @@ from tests.security.door_room import door_room
 
 from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
 from hotdesk.door.egress import DECODERS, Egress, GrantValue
-from hotdesk.door.exchange import Forward, UpstreamSlot
+from hotdesk.door.exchange import Forward
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http import framing
-from hotdesk.door.http.upstream import UnreachableError, Upstreams, is_metadata
+from hotdesk.door.http.upstream import UnreachableError, Upstreams, UpstreamSlot, is_metadata
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy

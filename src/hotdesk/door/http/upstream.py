@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from hotdesk.brief.data import Scheme
 from hotdesk.brief.names import bracket_ipv6, split_authority
 from hotdesk.door import canary, echo
 from hotdesk.door.http import framing
@@ -16,6 +17,7 @@ from hotdesk.door.http.resolve import Resolver, UnresolvedError, as_address
 from hotdesk.door.http.socks import SocksError, SocksProxy, request_connection
 from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy.address import METADATA, as_network
+from hotdesk.door.policy.target import Authority
 
 DIAL_SECONDS = 10.0
 HEAD_SECONDS = 10.0
@@ -187,3 +189,33 @@ class Upstreams:
         head = bytes(wire.buffer[:end])
         del wire.buffer[:end]
         return framing.parse_response(head, "HEAD").status
+
+
+class UpstreamSlot:
+    """The upstream connection of one desk connection, and the CONNECT it came through."""
+
+    def __init__(self, upstreams: Upstreams) -> None:
+        self.upstreams = upstreams
+        self.inside: Authority | None = None
+        self.scheme: Scheme = "http"
+        self.upstream: Wire | None = None
+        self.busy: Wire | None = None
+        """The upstream of the request in progress."""
+        self.key: tuple[str, str, int] = ("", "", 0)
+
+    def take(self, key: tuple[str, str, int]) -> Wire | None:
+        wire, self.upstream = self.upstream, None
+        if wire is None or key != self.key or wire.ended or wire.buffer:
+            if wire is not None:
+                wire.close()
+            return None
+        return wire
+
+    def keep(self, key: tuple[str, str, int], wire: Wire) -> None:
+        self.key, self.upstream = key, wire
+
+    def leave(self) -> None:
+        for wire in (self.upstream, self.busy):
+            if wire is not None:
+                wire.reset()
+        self.upstream = self.busy = None

@@ -13,8 +13,8 @@ HIGH = 256 << 10
 """Bytes read ahead before the peer is made to wait."""
 PIECE = 32 << 10
 """Bytes processed at a time, so that other desks do not wait long."""
-
-
+BODY_SECONDS = 120.0
+"""Seconds without progress that are allowed while a body is transferred."""
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of a socket whose closing resets the connection."""
 
