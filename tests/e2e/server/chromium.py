@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 PROGRAM = "/usr/bin/chromium"
+PATIENCE_MS = 30_000
+"""How long a page may take until it looks as expected: only a failing test waits that long."""
 NOTE = """
 document.addEventListener("securitypolicyviolation", (e) => console.error("CSP", e.violatedDirective, e.blockedURI));
 """
@@ -45,6 +47,7 @@ class Seen:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         try:
@@ -58,7 +61,7 @@ def opened(browser: Browser, width: int = 1280, height: int = 860, dark: bool = 
     scheme = "dark" if dark else "light"
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
     seen = Seen(context.new_page())
-    seen.page.set_default_timeout(30_000)
+    seen.page.set_default_timeout(PATIENCE_MS)
     seen.page.add_init_script(NOTE)
     seen.page.on("pageerror", lambda error: seen.wrong.append(str(error)))
     seen.page.on("dialog", lambda dialog: seen.wrong.append(dialog.message))
