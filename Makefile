@@ -59,7 +59,7 @@ test-long: e2b-images gvisor microvm test-tools  ## Soaks, sweeps, many seeds, d
 	@command -v pebble >/dev/null || $(APT) install --yes --no-install-recommends pebble >/dev/null
 	@$(MAKE) --no-print-directory manifests CHECK=1
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
-	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1) --since "$(SINCE)"
+	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --results tests/long-results.csv --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1) --since "$(SINCE)"
 
 .PHONY: test-tools
 test-tools:

@@ -4,26 +4,35 @@
 the tests that have not passed, new ones before failed ones. SINCE=REV also accepts tests that passed on the commits
 from REV on. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when no test is left.
 With pytest-xdist the workers choose and stop, and the controller records.
+
+A test file whose long tests have all passed gets a row in `tests/long-results.csv`. The table is committed, so that
+runs on several machines add up: SINCE=REV also accepts its rows of commits from REV on, if the test file has not
+changed since.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import time
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 DONE = ("passed", "xfailed", "skipped")
+COLUMNS = ("file", "commit", "date", *DONE, "seconds")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, help="a file of outcomes; tests that passed on this commit are left out")
     parser.addoption("--minutes", type=float, default=60.0, help="stop after this many minutes")
     parser.addoption("--since", default="", help="a commit: what passed on it or on a later one need not run again")
+    parser.addoption("--results", type=Path, help="a table of whole test files that passed: not with -k")
     parser.addoption("--shard", default="1/1", help="K/N: the Kth of N parts of the test files")
 
 
@@ -43,27 +52,46 @@ class LongRun:
         since = config.getoption("since")
         later = git("rev-parse", since) + git("rev-list", f"{since}..HEAD") if since else []
         self.accepted = {self.commit, *later}
-        self.outcomes = read(self.file, self.accepted)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.outcomes = self.read_record()
+        self.results: Path | None = config.getoption("results")
+        self.passed_files = find_passed_files(self.results, self.accepted) if since and self.results else frozenset()
         self.records = not hasattr(config, "workerinput")
-        self.left = 0
+        self.chosen: list[str] = []
+        """The tests that this run was to run."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         mine = [item for item in items if zlib.crc32(item.path.name.encode()) % self.parts == self.part - 1]
+        mine = [item for item in mine if get_file(item.nodeid) not in self.passed_files]
         again = [item for item in mine if self.outcomes.get(item.nodeid) not in DONE]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(again)])
         items[:] = sorted(again, key=lambda item: item.nodeid in self.outcomes)
-        self.left = len(again)
+        self.chosen = [item.nodeid for item in again]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        self.left = len(ids)
+        self.chosen = ids
+
+    @property
+    def left(self) -> list[str]:
+        return [test for test in self.chosen if self.outcomes.get(test) not in DONE]
+
+    def read_record(self) -> dict[str, str]:
+        """Return the outcomes of accepted commits, and sum up the time of each file."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        rows = [row for row in map(json.loads, lines) if row["commit"] in self.accepted]
+        for row in rows:
+            self.seconds[get_file(row["test"])] += row["seconds"]
+        return {row["test"]: row["outcome"] for row in rows}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record the outcome of a test, including its set-up and tear-down."""
         if report.when == "call" or not report.passed:
             outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
             self.outcomes[report.nodeid] = outcome
+            self.seconds[get_file(report.nodeid)] += report.duration
             if not self.records:
                 return
             with self.file.open("a") as file:
@@ -74,31 +102,63 @@ class LongRun:
         self.session = session
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self.left -= self.outcomes.get(nodeid) in DONE
-        if self.left and time.monotonic() > self.until:
+        if time.monotonic() > self.until and self.left:
             self.session.shouldstop = "the time is up: run it again to go on"
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.left:
             session.exitstatus = pytest.ExitCode.OK
+        if self.records and self.results:
+            self.add_results(self.results)
+
+    def add_results(self, table: Path) -> None:
+        """Give each file of which no test is left a row in the table, in place of an earlier one."""
+        left = {get_file(test) for test in self.left}
+        rows: dict[str, Mapping[str, object]] = {row["file"]: row for row in read_results(table)}
+        count = Counter((get_file(test), outcome) for test, outcome in self.outcomes.items())
+        for name in {get_file(test) for test in self.chosen} - left:
+            rows[name] = {
+                "file": name,
+                "commit": self.commit,
+                "date": datetime.now(UTC).date().isoformat(),
+                **{each: count[name, each] for each in DONE},
+                "seconds": round(self.seconds[name]),
+            }
+        with table.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[name] for name in sorted(rows))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print a table of outcomes by file."""
-        count = Counter((test.partition("::")[0], outcome) for test, outcome in self.outcomes.items())
+        count = Counter((get_file(test), outcome) for test, outcome in self.outcomes.items())
         terminalreporter.section(f"long tests on {self.commit[:12]} and {len(self.accepted) - 1} before")
         for name in sorted({name for name, _ in count}):
             found = [f"{count[name, each]} {each}" for each in (*DONE, "failed") if count[name, each]]
             terminalreporter.write_line(f"{name}: {', '.join(found)}")
-        terminalreporter.write_line(f"{self.left} left or failed in this shard")
+        if self.passed_files:
+            terminalreporter.write_line(f"{len(self.passed_files)} files passed on accepted commits, by {self.results}")
+        terminalreporter.write_line(f"{len(self.left)} left or failed in this shard")
+
+
+def get_file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def read_results(table: Path) -> list[dict[str, str]]:
+    if not table.exists():
+        return []
+    with table.open(newline="") as file:
+        return [dict(row) for row in csv.DictReader(file)]
+
+
+def find_passed_files(table: Path, accepted: Iterable[str]) -> frozenset[str]:
+    """Return the test files that passed on an accepted commit and are unchanged since."""
+    rows = [(row["file"], row["commit"]) for row in read_results(table) if row["commit"] in set(accepted)]
+    changed = {commit: set(git("diff", "--name-only", "--relative", commit)) for _, commit in rows}
+    return frozenset(name for name, commit in rows if name not in changed[commit])
 
 
 def git(*args: str) -> list[str]:
     argv = ["git", "-c", "safe.directory=*", *args]  # root may run this in a checkout that belongs to a user
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def read(file: Path, commits: set[str]) -> dict[str, str]:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = file.read_text().splitlines() if file.exists() else []
-    rows = [json.loads(line) for line in lines]
-    return {row["test"]: row["outcome"] for row in rows if row["commit"] in commits}

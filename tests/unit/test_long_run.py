@@ -108,6 +108,28 @@ def test_what_passed_on_an_earlier_commit_is_run_again_unless_since_accepts_it(p
     assert len(project.outcomes) == 4
 
 
+def test_a_file_that_passed_has_a_row_that_counts_until_the_file_changes(project: Project) -> None:
+    table = project.folder / "results.csv"
+    options = ("--results", table.name, "--since", project.git("rev-parse", "HEAD"))
+    (project.folder / "broken").touch()
+    (project.folder / "test_b.py").write_text(LATER)
+    first = project.commit()
+    assert project.run(*options).returncode == pytest.ExitCode.TESTS_FAILED
+    assert [row.split(",")[:2] for row in table.read_text().splitlines()] == [["file", "commit"], ["test_b.py", first]]
+    (project.folder / "broken").unlink()
+    second = project.commit()
+    (project.folder / RECORD).unlink()  # on another machine
+    assert project.run(*options).returncode == pytest.ExitCode.OK
+    assert project.outcomes == [("test_first", "passed"), ("test_second", "passed")]
+    rows = [row.split(",") for row in table.read_text().splitlines()[1:]]
+    assert [(row[0], row[1], row[3]) for row in rows] == [("test_a.py", second, "2"), ("test_b.py", first, "1")]
+    (project.folder / "test_b.py").write_text(LATER.replace("later", "changed"))
+    project.commit()
+    (project.folder / RECORD).unlink()
+    assert project.run(*options).returncode == pytest.ExitCode.OK
+    assert project.outcomes == [("test_changed", "passed")]
+
+
 def test_shards_take_every_test_once(project: Project) -> None:
     for name in "bcdefgh":
         (project.folder / f"test_{name}.py").write_text(TESTS)
