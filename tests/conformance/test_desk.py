@@ -282,7 +282,7 @@ def find_listed(settings: Config, desk: Desk) -> dict[str, Any]:
 
 async def test_a_desk_is_listed_in_its_state_directory_until_it_burns(fresh: Open, settings: Config) -> None:
     async with fresh(Spec()) as desk:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while (listed := find_listed(settings, desk))["state"] == "ready":  # a claim is recorded after its reply
                 await anyio.sleep(0.01)
         assert (listed["state"], listed["kept"]) == ("open", True)

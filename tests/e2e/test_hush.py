@@ -68,7 +68,7 @@ def running(desk: LinkedDesk) -> set[str]:
 
 
 async def ask_inside(desk: LinkedDesk, port: int, said: bytes) -> bytes:
-    with await desk.dial(port) as sock, anyio.fail_after(5):
+    with await desk.dial(port) as sock, anyio.fail_after(30):
         if said:
             sock.send(said)
         await anyio.wait_readable(sock)
@@ -143,7 +143,7 @@ async def test_programs_started_during_a_takeover_are_frozen_too(desktop: Linked
     loose = (cgroup.quiet / "cgroup.procs").read_text().split()
     for pid in loose:
         (cgroup.get_folder("freezer") / "cgroup.procs").write_text(pid)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while not running(desktop) <= SPARED:
             await anyio.sleep(0.02)
     await suspend(desktop, False)

@@ -91,7 +91,7 @@ async def test_no_caller_ends_an_owner(settings: Config, said: bytes) -> None:
     async with Host(settings) as host, host.open_desk() as desk:
         caller = socket.socket(socket.AF_UNIX)
         with caller:
-            caller.settimeout(5)
+            caller.settimeout(30)
             caller.connect(str(control_path(settings, os.getpid())))
             caller.sendall(said)
             await anyio.sleep(0.05)

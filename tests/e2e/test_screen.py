@@ -58,7 +58,7 @@ class Place:
         """Return the events of the pad during an act, up to the `count`-th event of the kind `last`."""
         await self.desk.write("pad.jsonl", b"")
         await act()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while True:
                 lines = [
                     json.loads(line) for line in (await self.desk.read("pad.jsonl")).replace(b"\0", b"").splitlines()

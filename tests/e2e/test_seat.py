@@ -76,7 +76,7 @@ async def test_abandoned_calls_are_cancelled(host: Host, desk: Desk) -> None:
     seat = host.get_seat(desk)
     with anyio.move_on_after(0.2):
         await seat.ask("screen.settle", quiet=30, timeout=60)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert (await seat.ask("screen.shot")).blob
 
 

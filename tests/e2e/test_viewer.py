@@ -186,7 +186,7 @@ async def test_the_workers_tools_are_refused_during_a_takeover_and_explain_it_af
         refused = await place.toolbox.use("run", {"argv": ["true"]})
         assert not refused.ok
         assert "a person has had control of this desk for" in refused.text
-        with anyio.fail_after(2), pytest.raises(BriefError, match="a person has control"):
+        with anyio.fail_after(30), pytest.raises(BriefError, match="a person has control"):
             await place.owner.call("POST", f"/desks/{place.desk.id}/tools/run", {"argv": ["true"]})
         assert under_way == []
         await viewer.turn("hand back")

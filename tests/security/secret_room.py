@@ -173,7 +173,7 @@ class Raw:
         data = bytearray()
         self.got.append(data)
         with sock, suppress(OSError):
-            sock.settimeout(5)
+            sock.settimeout(30)
             while b"\r\n\r\n" not in data and (more := sock.recv(1 << 16)):
                 data += more
             path = data.split(b" ")[1].decode("latin-1").partition("?")[0] if data.count(b" ") > 1 else ""
@@ -199,7 +199,7 @@ def raw_server(chain: Path) -> Iterator[Raw]:
             while not over.is_set():
                 with suppress(OSError):
                     sock, _ = listener.accept()
-                    sock.settimeout(5)
+                    sock.settimeout(30)
                     talk = context.wrap_socket(sock, server_side=True)
                     threading.Thread(target=raw.talk, args=(talk,), daemon=True).start()
 

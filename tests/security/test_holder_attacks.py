@@ -275,7 +275,7 @@ def pose(listener: socket.socket, answer: bytes, heard: list[bytes]) -> None:
     listener.settimeout(20)
     call, _ = listener.accept()
     with closing(call):
-        call.settimeout(5)
+        call.settimeout(30)
         heard.append(call.recv(1 << 16))
         call.sendall(answer + wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION})))
         with suppress(OSError):

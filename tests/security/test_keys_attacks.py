@@ -46,7 +46,7 @@ class Line:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.sock.settimeout(5)
+        self.sock.settimeout(30)
         self.frames = Frames()
         self.heard: list[dict[str, Any]] = []
 
@@ -94,7 +94,7 @@ class Kept:
         self.keys: KeysProcess | None = None
         self.keeper, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.teller, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.teller.settimeout(5)
+        self.teller.settimeout(30)
         self.ends: list[socket.socket] = [self.keeper, self.teller, theirs, tells]
         self.failure: BaseException | None = None
         for desk in (DESK, OTHER):
@@ -452,7 +452,7 @@ def test_a_change_is_answered_once_every_door_has_applied_it(keys: Kept, change:
     owner.sock.settimeout(0.2)
     with pytest.raises(TimeoutError):
         owner.until(lambda told: told.get("re") == 8)
-    owner.sock.settimeout(5)
+    owner.sock.settimeout(30)
     door.tell(changed=told["mark"])
     assert owner.until(lambda told: told.get("re") == 8)["ok"] == {}
 

@@ -665,7 +665,7 @@ async def test_root_is_not_available_if_its_walls_are_not_proven(
         desk = await runtime.open(Spec(root=True))
         with anyio.fail_after(20), pytest.raises(KeeperError, match=f"failed its test.*{flaw}"):
             await desk.run(["true"], user="root")
-        with anyio.fail_after(5):  # it is about to end
+        with anyio.fail_after(30):  # it is about to end
             while True:
                 if len(members(desk)) == 1:
                     break

@@ -297,7 +297,7 @@ async def test_a_placeholder_is_worthless_when_its_time_is_up(room: Room, visit:
         await anyio.sleep(max(0.0, end - time.monotonic()))
         (after,) = await visit(desk, sent)
         assert (before.status, after.status) == (200, 403)
-        with anyio.fail_after(5):  # the door's report is written soon after
+        with anyio.fail_after(30):  # the door's report is written soon after
             while not any(row.name == "Revoked" for row in room.rows(desk)):
                 await anyio.sleep(0.02)
 

@@ -166,7 +166,7 @@ async def test_a_node_is_not_chosen_once_a_certificate_has_ended(authority: Auth
         async with running(node, tasks, log) as address:
             nodes = Nodes([StaticNode(address)], server, tasks, log.append)
             tasks.start(nodes.run)
-            with anyio.fail_after(3):
+            with anyio.fail_after(30):
                 while not nodes.by_name:
                     await nodes.changed.wait()
             assert nodes.choose(Spec(image="base", wall="container"))

@@ -144,7 +144,7 @@ async def test_a_half_written_file_is_closed_when_the_host_goes(guest: Guest) ->
 
 
 async def until_size(desk: LinkedDesk, path: str, size: int) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while (await desk.stat(path)).size < size:
             await anyio.sleep(0.01)
 

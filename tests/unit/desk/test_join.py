@@ -20,7 +20,7 @@ def make_pair() -> tuple[socket.socket, socket.socket]:
 async def test_a_caller_that_first_ends_its_direction_and_then_leaves_is_noticed() -> None:
     """A server inside that neither answers nor closes does not keep the connection open."""
     (caller, theirs), (ours, inside) = make_pair(), make_pair()
-    with anyio.fail_after(5), theirs, ours, inside:
+    with anyio.fail_after(30), theirs, ours, inside:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(join, theirs, ours)
             await send(caller, b"question")
@@ -31,7 +31,7 @@ async def test_a_caller_that_first_ends_its_direction_and_then_leaves_is_noticed
 
 async def test_an_answer_arrives_after_the_end_of_the_question() -> None:
     (caller, theirs), (ours, inside) = make_pair(), make_pair()
-    with anyio.fail_after(5), caller, theirs, ours, inside:
+    with anyio.fail_after(30), caller, theirs, ours, inside:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(join, theirs, ours)
             caller.shutdown(socket.SHUT_WR)

@@ -74,7 +74,7 @@ async def pair() -> tuple[Wire, socket.socket]:
     """Make a connection: our end, and the other's."""
     ours, theirs = socket.socketpair()
     _, wire = await asyncio.get_running_loop().create_unix_connection(Wire, sock=ours)
-    theirs.settimeout(5)
+    theirs.settimeout(30)
     return wire, theirs
 
 

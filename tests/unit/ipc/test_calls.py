@@ -41,7 +41,7 @@ class Peer:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.sock.settimeout(5)
+        self.sock.settimeout(30)
         self.read, self.write = os.pipe()
 
     async def receive(self) -> int:
@@ -55,7 +55,7 @@ class Peer:
     async def send_event(self, client: Client) -> None:
         """Send an event, and wait until it is taken: then so is everything before it."""
         self.sock.send(b'{"event": "ended"}')
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not client.events:
                 await anyio.sleep(0.001)
 

@@ -195,7 +195,7 @@ async def until_seen(sandboxes: Sandboxes) -> None:
     for _ in range(2):
         seen = sandboxes.soonest
         seen.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while sandboxes.soonest is seen:
                 await anyio.sleep(0.001)
 

@@ -11,7 +11,7 @@ from hotdesk.desk.link.clock import DeskClock
 
 async def test_a_deadline_passes_when_the_clock_says_so() -> None:
     clock = DeskClock()
-    with anyio.fail_after(5), clock.until(clock.get_time() + 0.05) as scope:
+    with anyio.fail_after(30), clock.until(clock.get_time() + 0.05) as scope:
         await anyio.sleep(60)
     assert scope.cancelled_caught
     assert clock.scopes == {}

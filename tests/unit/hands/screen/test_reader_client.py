@@ -80,7 +80,7 @@ async def readers_at() -> AsyncIterator[tuple[Readers, Desk]]:
 async def test_no_reader_is_started_after_the_seat_ended() -> None:
     async with readers_at() as (readers, _):
         readers.seat.end()
-        with pytest.raises(DeskGone), anyio.fail_after(5):
+        with pytest.raises(DeskGone), anyio.fail_after(30):
             await readers.seat.ask("screen.shot")
         assert readers.lines == []
 
@@ -90,7 +90,7 @@ async def test_a_reader_that_starts_while_the_seat_ends_is_dismissed() -> None:
         readers.may_start = anyio.Event()
 
         async def ask() -> None:
-            with pytest.raises(DeskGone), anyio.fail_after(5):
+            with pytest.raises(DeskGone), anyio.fail_after(30):
                 await readers.seat.ask("screen.shot")
 
         async with anyio.create_task_group() as tasks:

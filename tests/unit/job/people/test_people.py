@@ -64,7 +64,7 @@ class Office:
         self.machine.note(Decided(JOB, pending.id, pending.digest, answer, by))  # type: ignore[arg-type]
 
     async def asked(self) -> Pending:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not (found := read_waiting(self.journal, JOB).open):
                 await anyio.sleep(0.01)
         return found[0]

@@ -77,7 +77,7 @@ async def test_a_pending_model_request_is_cancelled_when_the_job_stops(planning:
             log.check()
         return await nap(20)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
 
             async def stop() -> None:
