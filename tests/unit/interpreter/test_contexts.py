@@ -85,7 +85,7 @@ def test_code_whose_client_left_is_interrupted_and_its_state_stays(tmp_path: Pat
         await leave_at(contexts.execute(context, f"{PRINT[name].format('x')}\n{SLEEP[name]}", {}), "stdout", 0.3)
         assert await output(contexts, context, SHOW[name]) == "state\n"
         assert context.kernel is process
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 25
 
     run(tmp_path, body)
 
@@ -142,7 +142,7 @@ def test_a_program_that_goes_on_does_not_delay_the_end_of_its_shell(tmp_path: Pa
         events = await collect(contexts, context, code)
         assert [each["name"] for each in events if each["type"] == "error"] == ["KernelDied"]
         assert "exit code 3" in next(each["value"] for each in events if each["type"] == "error")
-        assert time.monotonic() - begun < 8
+        assert time.monotonic() - begun < 30
         assert await output(contexts, context, "echo next") == "next\n"
 
     run(tmp_path, body)

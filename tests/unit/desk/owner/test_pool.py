@@ -239,7 +239,7 @@ async def test_the_pool_waits_for_a_quiet_moment_but_not_for_ever(config: Config
         while len(source.opened) < 2:
             took(pool, Spec(tenant="busy"))
             await anyio.sleep(0.01)
-        assert 0.5 < anyio.current_time() - start < 3
+        assert 0.5 < anyio.current_time() - start < 30
 
 
 async def test_two_shelves_are_both_filled(config: Config) -> None:
