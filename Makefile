@@ -153,6 +153,7 @@ QEMU := $(if $(filter aarch64,$(shell uname -m)),qemu-system-arm,qemu-system-x86
 .PHONY: lab-tools
 lab-tools:
 	@command -v qemu-system-$(shell uname -m) >/dev/null || $(APT) install --yes --no-install-recommends $(QEMU) >/dev/null
+	@command -v qemu-img >/dev/null || $(APT) install --yes --no-install-recommends qemu-utils >/dev/null
 	@command -v mkfs.xfs >/dev/null || $(APT) install --yes --no-install-recommends xfsprogs >/dev/null
 
 .PHONY: clean

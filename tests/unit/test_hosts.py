@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import socketserver
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tools.hosts import disk, kit, machines, results, steps
-from tools.hosts.__main__ import choose_steps, take
+from tools.hosts import disk, kit, machines, results, state, steps
+from tools.hosts.__main__ import choose_steps
 from tools.hosts.emulator import MachineError, Session
 from tools.hosts.inside import agent
 from tools.hosts.kit import Kit
 from tools.hosts.machines import MACHINES, Machine
 from tools.hosts.results import MachineResult, StepResult
+from tools.hosts.row import Row
+from tools.hosts.state import RowState
 from tools.hosts.steps import STEPS, Step, StepError, Visit
 
 BOOT = "b9a6"
+NEW = RowState("key", "", "", 0.0, ())
 
 
 @pytest.fixture
@@ -113,10 +119,79 @@ def succeed(visit: Visit) -> str:
 
 
 @pytest.mark.parametrize(("is_needed", "reached"), [(False, ["one", "two"]), (True, ["one"])])
-def test_a_step_that_fails_stops_only_those_that_need_it(visit: Visit, is_needed: bool, reached: list[str]) -> None:
-    done: list[StepResult] = []
-    take([Step("one", fail, is_needed), Step("two", succeed)], visit, done)
-    assert [(each.name, each.passed) for each in done] == [(name, name == "two") for name in reached]
+def test_a_step_that_fails_stops_only_those_that_need_it(
+    visit: Visit, tmp_path: Path, is_needed: bool, reached: list[str]
+) -> None:
+    row = Row(tmp_path, NEW)
+    row.take([Step("one", fail, is_needed), Step("two", succeed)], visit)
+    assert [(each.name, each.passed) for each in row.done[1:]] == [(name, name == "two") for name in reached]
+
+
+def test_an_interrupted_row_continues_after_its_last_step(visit: Visit, tmp_path: Path) -> None:
+    visit.key, visit.facts["arch"] = "hd_1", "x86_64"
+    Row(tmp_path, NEW).take([Step("one", fail), Step("two", succeed)], visit)
+    found = state.load(tmp_path, NEW.key)
+    assert found is not None
+    assert (found.snapshot, found.boot, found.api_key, found.facts) == ("two", BOOT, "hd_1", {"arch": "x86_64"})
+    later = Row(tmp_path, found)
+    later.take([Step("one", succeed), Step("two", fail), Step("three", succeed)], visit)
+    assert [(each.name, each.passed) for each in later.done[1:]] == [("one", False), ("two", True), ("three", True)]
+    assert time.monotonic() - later.began >= found.seconds
+
+
+def test_a_row_that_tries_something_else_starts_from_the_beginning(visit: Visit, tmp_path: Path) -> None:
+    Row(tmp_path, NEW).take([Step("one", succeed)], visit)
+    assert state.load(tmp_path, "another wheel") is None
+    (tmp_path / state.RECORD).write_text("[{")
+    assert state.load(tmp_path, NEW.key) is None
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_only_the_last_state_is_kept_unless_all_are_wanted(visit: Visit, tmp_path: Path, keep: bool) -> None:
+    path = tmp_path / "monitor"
+    with answer(path) as lines:
+        visit.session.monitor = path
+        Row(tmp_path, NEW, keep).take([Step("one", succeed), Step("two", succeed)], visit)
+    saved = ["savevm boot", "savevm one", "savevm two"]
+    assert [line for line in lines if line.startswith("savevm")] == saved
+    assert [line for line in lines if line.startswith("delvm")] == ([] if keep else ["delvm boot", "delvm one"])
+    names = ["boot", "one", "two"]
+    if keep:
+        assert state.load_before(tmp_path, "two", names).snapshot == "one"
+    else:
+        with pytest.raises(SystemExit, match="run it with --keep"):
+            state.load_before(tmp_path, "two", names)
+
+
+def test_a_state_that_the_emulator_cannot_save_is_an_error(visit: Visit, tmp_path: Path) -> None:
+    path = tmp_path / "monitor"
+    with answer(path, "Error: no block device can store vmstate\r\n"):
+        visit.session.monitor = path
+        with pytest.raises(MachineError, match="`savevm boot` failed: Error: no block device"):
+            visit.session.save("boot")
+
+
+@contextmanager
+def answer(path: Path, text: str = "") -> Iterator[list[str]]:
+    """Answer lines for the emulator's monitor with a text; yield the lines."""
+    lines: list[str] = []
+
+    class Monitor(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b'{"QMP": {}}\n')
+            for name in ("qmp_capabilities", "human-monitor-command"):
+                request = json.loads(self.rfile.readline())
+                assert request["execute"] == name
+                lines.extend(request["arguments"].values())
+                event, reply = {"event": "STOP"}, {"return": text if lines else {}, "id": name}
+                self.wfile.write(f"{json.dumps(event)}\n{json.dumps(reply)}\n".encode())
+
+    with socketserver.UnixStreamServer(str(path), Monitor) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield lines
+        server.shutdown()
+        thread.join()
 
 
 def test_only_named_steps_are_taken_with_those_that_everything_needs() -> None:

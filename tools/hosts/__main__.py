@@ -6,17 +6,16 @@ import argparse
 import os
 import shutil
 import time
-from collections.abc import Iterable
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from tools.hosts import disk, emulator, kit, machines, results, root
+from tools.hosts import disk, emulator, kit, machines, results, root, state
 from tools.hosts.emulator import MachineError
 from tools.hosts.machines import Machine
 from tools.hosts.prepare import prepare
-from tools.hosts.results import MachineResult, StepResult
-from tools.hosts.steps import STEPS, Step, StepError, Visit
+from tools.hosts.results import MachineResult
+from tools.hosts.row import BOOT, Row, note
+from tools.hosts.state import RowState
+from tools.hosts.steps import STEPS, Step, Visit
 
 LIMIT_MINUTES = 180.0
 PATIENCE = 4.0
@@ -34,10 +33,10 @@ def main() -> None:
         "--patience", type=float, default=PATIENCE, help="by how much the limits of commands are extended (4)"
     )
     parser.add_argument("--budget", type=float, help="begin no machine after this many minutes")
-    parser.add_argument("--again", action="store_true", help="also what passed before")
+    parser.add_argument("--again", action="store_true", help="also what passed before, and from the beginning")
     parser.add_argument("--steps", help="only these, and those that everything needs: doctor,tests")
-    parser.add_argument("--keep", action="store_true", help="keep the machine's disk, for --begin")
-    parser.add_argument("--begin", metavar="STEP", help="begin with this step, on the disk that --keep kept")
+    parser.add_argument("--keep", action="store_true", help="keep the machine's state before each step, for --begin")
+    parser.add_argument("--begin", metavar="STEP", help="begin with this step, from the state that --keep kept")
     parser.add_argument(
         "--prepared", action="store_true", help="install and set up before the machine starts; it cannot pass then"
     )
@@ -74,7 +73,7 @@ def try_all(chosen: list[Machine], path: Path, arguments: argparse.Namespace) ->
             print(f"{machine.name:28} not tried: no time left", flush=True)
             passed = False
             continue
-        result = replace(try_machine(machine, steps, cache, arguments), key=key)
+        result = try_machine(machine, key, steps, cache, arguments)
         if arguments.steps is None and arguments.begin is None and not arguments.prepared:
             results.save(path, {**results.load(path), machine.name: result})
         print(result, flush=True)
@@ -89,58 +88,46 @@ def choose_steps(names: str | None, begin: str | None = None) -> tuple[Step, ...
     return tuple(step for step in STEPS[first:] if step.is_needed or step.name in wanted)
 
 
-def try_machine(machine: Machine, steps: tuple[Step, ...], cache: Path, arguments: argparse.Namespace) -> MachineResult:
-    """Make a machine, start it, run the steps, and delete it."""
+def try_machine(
+    machine: Machine, key: str, steps: tuple[Step, ...], cache: Path, arguments: argparse.Namespace
+) -> MachineResult:
+    """Make a machine or continue with one, run its steps, and delete it."""
     folder = arguments.out / machine.name
     made = root.make(machine, cache)
+    if arguments.prepared:
+        key = f"{key}-prepared"
+    before = find_state(folder, key, arguments)
     root_disk = folder / "root.img"
-    if arguments.begin is None:
+    if before is None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         disk.make_root_disk(machine, made, folder)
     brought = kit.make(made, root_disk, kit.export_base(cache), cache)
-    if arguments.prepared:
-        prepare(machine, root_disk, brought, folder / "mnt")
-    argv = emulator.command(machine, made, root_disk, brought, keep_changes=arguments.keep)
-    began = time.monotonic()
-    done: list[StepResult] = []
-    facts: dict[str, str] = {}
+    if before is None:
+        if arguments.prepared:
+            prepare(machine, root_disk, brought, folder / "mnt")
+        emulator.make_changes_disk(root_disk, folder)
+        before = RowState(key, "", "", 0.0, ())
+    row = Row(folder, before, keep=arguments.keep)
     try:
-        with emulator.start(argv, folder, arguments.minutes * 60, arguments.patience) as session:
-            done.append(note("boot", began, "the agent answers", cpu_seconds=session.read_cpu_seconds()))
-            visit = Visit(session, machine, brought, facts)
-            take(steps, visit, done)
-            if arguments.keep:
-                session.run("sync")
+        argv = emulator.command(machine, made, brought, before.snapshot)
+        seconds = arguments.minutes * 60 - before.seconds
+        with emulator.start(argv, folder, seconds, arguments.patience, before.boot) as session:
+            visit = Visit(session, machine, brought, dict(before.facts), before.api_key)
+            row.take(steps, visit)
     except MachineError as e:
-        done.append(note("machine", began, f"{e}: see {folder.name}/console.log", passed=False))
-    finally:
-        if not arguments.keep and not arguments.begin:
-            root_disk.unlink(missing_ok=True)
-    expected = STEPS if arguments.prepared else steps
-    missing = tuple(step.name for step in expected if step.name not in {each.name for each in done})
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return MachineResult(machine.name, "", now, time.monotonic() - began, facts, tuple(done), missing)
+        row.done.append(note("machine", row.began, f"{e}: see {folder.name}/console.log", passed=False))
+    if not arguments.keep:
+        for path in (root_disk, folder / emulator.CHANGES, folder / state.RECORD):
+            path.unlink(missing_ok=True)
+    return row.conclude(machine, STEPS if arguments.prepared else steps)
 
 
-def take(steps: Iterable[Step], visit: Visit, done: list[StepResult]) -> None:
-    """Run the steps in order; a failed step does not stop the others, unless they need it."""
-    for step in steps:
-        began, used = time.monotonic(), visit.session.read_cpu_seconds()
-        try:
-            text, passed = step.act(visit), True
-        except StepError as e:
-            text, passed = str(e), False
-        cpu_seconds = visit.session.read_cpu_seconds() - used
-        result = note(step.name, began, text, passed=passed, cpu_seconds=cpu_seconds)
-        done.append(result)
-        print(f"  {result.name:12} {result.seconds:6.1f} s, {cpu_seconds:.1f} s of processor  {text[:300]}", flush=True)
-        if step.is_needed and not passed:
-            return
-
-
-def note(name: str, began: float, text: str, *, passed: bool = True, cpu_seconds: float = 0.0) -> StepResult:
-    return StepResult(name, passed, round(time.monotonic() - began, 1), text, round(cpu_seconds, 1))
+def find_state(folder: Path, key: str, arguments: argparse.Namespace) -> RowState | None:
+    """Return the state with which a row continues, or `None` if it starts from the beginning."""
+    if arguments.begin is not None:
+        return state.load_before(folder, arguments.begin, [BOOT, *(step.name for step in STEPS)])
+    return None if arguments.again else state.load(folder, key)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any
 
 from tools.hosts.kit import Kit
 from tools.hosts.machines import Machine
-from tools.hosts.root import PERSON, Root
+from tools.hosts.root import PERSON, Root, run
 
 BOOT_TIMEOUT_S = 240.0
+MONITOR_TIMEOUT_S = 300.0
+CHANGES = "changes.qcow2"
 TRANSLATION_CACHE_MIB = 1024
 """QEMU's memory for translated code: with little of it emulation is several times slower."""
 _KERNEL_OPTIONS = ("root=/dev/vda", "rw", "mitigations=off", "panic=-1", "net.ifnames=0")
@@ -68,6 +70,8 @@ class Session:
     boot: str = ""
     count: int = 0
     pending: bytes = b""
+    monitor: Path | None = None
+    """The socket at which the emulator itself is controlled."""
 
     def run(self, *argv: str, timeout: float = 300.0) -> CommandResult:
         """Run a command as root, as a service would."""
@@ -83,6 +87,20 @@ class Session:
         result = CommandResult(reply["exit_code"], reply["output"], reply["seconds"])
         self.write_log(f"{result.output}\n= {result.exit_code}, {result.seconds:.1f} s")
         return result
+
+    def save(self, snapshot: str) -> None:
+        """Save the machine's state under a name."""
+        self.control(f"savevm {snapshot}")
+
+    def delete(self, snapshots: Iterable[str]) -> None:
+        """Delete saved states."""
+        for name in snapshots:
+            self.control(f"delvm {name}")
+
+    def control(self, line: str) -> None:
+        """Run a command of the emulator's own monitor; it must print nothing."""
+        if self.monitor is not None and (reply := control(self.monitor, line)):
+            raise MachineError(f"`{line}` failed: {reply}")
 
     def read_cpu_seconds(self) -> float:
         """Return the processor time that the emulator has used so far."""
@@ -129,38 +147,71 @@ class Session:
             file.write(f"{text}\n")
 
 
-def command(machine: Machine, root: Root, root_disk: Path, kit: Kit, *, keep_changes: bool = False) -> list[str]:
-    """Return the emulator's command; it is started in the machine's folder."""
+def control(path: Path, line: str) -> str:
+    """Run a line of the emulator's own monitor; return what it printed."""
+    with socket.socket(socket.AF_UNIX) as monitor:
+        monitor.settimeout(MONITOR_TIMEOUT_S)
+        monitor.connect(os.path.relpath(path))
+        replies = monitor.makefile("r")
+        for name, arguments in (("qmp_capabilities", {}), ("human-monitor-command", {"command-line": line})):
+            monitor.sendall(json.dumps({"execute": name, "arguments": arguments, "id": name}).encode() + b"\n")
+            while (reply := json.loads(replies.readline())).get("id") != name:
+                pass
+    return str(reply.get("error") or reply["return"]).strip()
+
+
+def make_changes_disk(root_disk: Path, folder: Path) -> None:
+    """Make the disk that has what a machine changes on its root disk, and the snapshots of its state."""
+    run("qemu-img", "create", "-q", "-f", "qcow2", "-b", root_disk.name, "-F", "raw", CHANGES, cwd=folder)
+
+
+def command(machine: Machine, root: Root, kit: Kit, snapshot: str = "") -> list[str]:
+    """Return the emulator's command, to be started in the machine's folder; `snapshot` is the state to begin with."""
     program, board, processor, console = _HARDWARE[os.uname().machine]
     own = (f"console={console}", f"rootfstype={machine.filesystem}", *machine.kernel_options)
     options = " ".join((*_KERNEL_OPTIONS, *own))
-    argv = ["nice", "-n", "5", program, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none"]
+    argv = [
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        program,
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-nic",
+        "none",
+    ]
     argv += ["-machine", board, "-cpu", processor, "-smp", "1", "-m", f"{machine.memory_mib}M"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATION_CACHE_MIB}"]
     argv += ["-kernel", str(root.kernel), "-initrd", str(root.ramdisk), "-append", options]
-    changes = "off" if keep_changes else "on"
-    argv += ["-drive", f"file={root_disk},if=none,id=root,format=raw,snapshot={changes},cache=unsafe"]
+    argv += ["-drive", f"file={CHANGES},if=none,id=root,format=qcow2,cache=unsafe"]
     argv += ["-device", "virtio-blk-pci,drive=root"]
     argv += ["-drive", f"file={kit.disk},if=none,id=kit,format=raw,readonly=on"]
     argv += ["-device", "virtio-blk-pci,drive=kit", "-device", "virtio-rng-pci"]
     argv += ["-chardev", "socket,id=lab,path=port,server=on,wait=off", "-device", "virtio-serial-pci"]
     argv += ["-device", "virtserialport,chardev=lab,name=lab"]
-    return [*argv, "-serial", "file:console.log"]
+    argv += ["-serial", "file:console.log", "-qmp", "unix:monitor,server=on,wait=off"]
+    return [*argv, "-loadvm", snapshot] if snapshot else argv
 
 
 @contextmanager
-def start(argv: list[str], folder: Path, seconds: float, patience: float = 1.0) -> Iterator[Session]:
-    """Start a machine, yield the connection to it once it answers, and end it."""
-    socket_path = folder / "port"
+def start(argv: list[str], folder: Path, seconds: float, patience: float = 1.0, boot: str = "") -> Iterator[Session]:
+    """Start a machine, yield the connection to it once it answers, and end it.
+
+    A machine that continues from a snapshot greeted when it was booted; `boot` is the boot id from then.
+    """
+    socket_path, monitor = folder / "port", folder / "monitor"
     socket_path.unlink(missing_ok=True)
+    monitor.unlink(missing_ok=True)
     deadline = time.monotonic() + seconds
-    env = {**os.environ, "TMPDIR": str(folder)}  # QEMU writes the disk's changes there
     with (folder / "emulator.log").open("wb") as log:
-        process = subprocess.Popen(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         with connect(socket_path, process) as port:
-            session = Session(port, deadline, folder / "commands.log", patience, process.pid)
-            session.await_boot(BOOT_TIMEOUT_S * patience)
+            session = Session(port, deadline, folder / "commands.log", patience, process.pid, boot, monitor=monitor)
+            if not boot:
+                session.await_boot(BOOT_TIMEOUT_S * patience)
             yield session
     finally:
         process.terminate()
@@ -170,6 +221,7 @@ def start(argv: list[str], folder: Path, seconds: float, patience: float = 1.0) 
             process.kill()
             process.wait()
         socket_path.unlink(missing_ok=True)
+        monitor.unlink(missing_ok=True)
 
 
 @contextmanager
