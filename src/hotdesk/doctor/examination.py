@@ -44,7 +44,17 @@ from hotdesk.doctor.measure import (
     report_failure,
     report_untested,
 )
-from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, build_command, listening, probe, read_result
+from hotdesk.doctor.probes import (
+    LIMIT,
+    REPLY_TIMEOUT_S,
+    SIGNALS,
+    STAY,
+    ProbeResult,
+    build_command,
+    listening,
+    probe,
+    read_result,
+)
 from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.errors import DeskError, HotdeskError, make_printable
 from hotdesk.host import Host
@@ -154,8 +164,8 @@ async def _examine_patient(examiner: Examiner, results: list[Result]) -> None:
         results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.facts, it.cgroup))
         results += judge([FREEZE], await life.freeze(it.cgroup, _on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
-            timeout = examiner.scale_seconds(_EXAMINATION_TIMEOUT_S)
-            done = await it.desk.run(probe(port, name), timeout=timeout, output_limit=LIMIT)
+            timeout, patience = map(examiner.scale_seconds, (_EXAMINATION_TIMEOUT_S, REPLY_TIMEOUT_S))
+            done = await it.desk.run(probe(port, name, patience), timeout=timeout, output_limit=LIMIT)
         try:
             results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:

@@ -18,6 +18,8 @@ from hotdesk.errors import make_printable
 
 LIMIT = 1 << 18
 """Maximum bytes of a probe's output."""
+REPLY_TIMEOUT_S = 8.0
+"""Seconds until the door must have replied to a probe, and the owner hung up on it; the door starts meanwhile."""
 TERMINALS, SIGNALS = 64, 1024
 """Maximum terminals and queued signals of a desk."""
 BEYOND = ("169.254.169.254", "10.0.0.1", "192.168.0.1", "172.17.0.1", "192.0.2.1")
@@ -95,13 +97,13 @@ def take(address):
         return attempt(lambda: (s.bind(address), s.listen()) and None)
 
 def knock():
-    with socket.create_connection(("127.0.0.1", 3128), 8) as s:
+    with socket.create_connection(("127.0.0.1", 3128), arguments["patience"]) as s:
         s.sendall(b"GET http://example.com/ HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n")
         return s.recv(64).decode("latin-1").split("\\r\\n")[0]
 
 def call_again():
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(1)
+        s.settimeout(arguments["patience"])
         s.connect("/run/hotdesk/link.sock")
         return "heard" if s.recv(1) else "disconnected"
 
@@ -247,21 +249,23 @@ def build_command(code: str, **arguments: object) -> list[str]:
     return ["python3", "-I", "-c", PRELUDE + code, json.dumps(arguments)]
 
 
-def probe(port: int, abstract: str) -> list[str]:
+def probe(port: int, abstract: str, patience: float) -> list[str]:
+    """Return the command of the probe; `patience` are the seconds that it waits for replies of hotdesk's processes."""
     machine = os.uname().machine
     return build_command(
         _TOOLS + _REACH + _CALLS,
         numbers=calls.get_numbers(machine),
         calls={group: [(each.what, each.code) for each in listed] for group, listed in calls.GROUPS.items()},
         **_build_addresses(port, abstract),
+        patience=patience,
         terminals=TERMINALS,
         small=_build_32bit_program(machine).hex(),
     )
 
 
-def build_sentry_probe(port: int, abstract: str) -> list[str]:
+def build_sentry_probe(port: int, abstract: str, patience: float) -> list[str]:
     """Return the command of the probe for desks whose kernel is not the host's."""
-    return build_command(_TOOLS + _REACH + _KERNEL, **_build_addresses(port, abstract))
+    return build_command(_TOOLS + _REACH + _KERNEL, **_build_addresses(port, abstract), patience=patience)
 
 
 def _build_addresses(port: int, abstract: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ from hotdesk.doctor import life, limits, sentry
 from hotdesk.doctor.examiner import Examiner, open_examined
 from hotdesk.doctor.life import GRACE_S, Traces, wait_until
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Result, SilentProbeError, give_up, judge, report_failure
-from hotdesk.doctor.probes import LIMIT, build_command, build_sentry_probe, listening, read_result
+from hotdesk.doctor.probes import LIMIT, REPLY_TIMEOUT_S, build_command, build_sentry_probe, listening, read_result
 from hotdesk.doctor.sentry import OVER, TIGHT, Exhausted, FilledDisk, SandboxFreeze
 from hotdesk.doctor.sentry_view import get_desk_root, look_at_sandbox
 from hotdesk.errors import DeskGone
@@ -74,7 +74,8 @@ async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -
     async with open_examined(examiner, replace(_PATIENT, disk=TIGHT.disk, wall=wall)) as it:
         results += judge(sentry.VIEW_CHECKS, look_at_sandbox(host.config, it.desk.id, it.facts, it.cgroup))
         with listening() as (port, name):
-            done = await it.desk.run(build_sentry_probe(port, name), timeout=timeout, output_limit=LIMIT)
+            command = build_sentry_probe(port, name, examiner.scale_seconds(REPLY_TIMEOUT_S))
+            done = await it.desk.run(command, timeout=timeout, output_limit=LIMIT)
         try:
             results += judge(sentry.PROBE_CHECKS, read_result(done))
         except SilentProbeError as e:
