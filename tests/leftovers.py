@@ -91,8 +91,8 @@ class Look:
         found |= {f"cgroup {folder}" for folder in cgroups()}
         found |= {f"uids {slot} for {desk}" for slot, desk in self.claims.items()}
         found |= {f"folder {folder}" for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*")}
-        for part in ("desks", "runtime"):
-            found |= {f"file {file}" for file in (self.home / "run" / part).glob("*")}
+        for part in ("desks", "runtime"):  # crun since 1.9 caches filters in runtime/.cache
+            found |= {f"file {file}" for file in (self.home / "run" / part).glob("[!.]*")}
         for each in self.running:
             if not self.is_ours(each) or self.is_stub(each):
                 continue

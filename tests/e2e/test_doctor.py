@@ -423,7 +423,7 @@ def see_red(settings: Config, source: Path, lost: Loss, wall: str = "container")
         code, told = examine(settings, source, wall)
     finally:
         shutil.rmtree(source, ignore_errors=True)
-        for left in (settings.run / "runtime").iterdir():
+        for left in (settings.run / "runtime").glob("[!.]*"):
             if not (settings.run / "desks" / left.name).exists():
                 shutil.rmtree(left)  # without its guard, burning did nothing
     wrong = {measure["name"]: measure["seen"] for measure in told["measures"] if measure["state"] == "failed"}

@@ -243,7 +243,7 @@ async def test_opening_and_burning_desks_leaves_no_trace(settings: Config, desks
             async with host.open_desk() as desk:
                 assert (await desk.run(["true"])).ok
         assert os.listdir(settings.run / "desks") == []
-        assert os.listdir(settings.run / "runtime") == []
+        assert [name for name in os.listdir(settings.run / "runtime") if name != ".cache"] == []  # crun's own
 
 
 @pytest.mark.parametrize("disk", ["btrfs", "ext4"])
