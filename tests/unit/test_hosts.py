@@ -268,7 +268,7 @@ def test_machines_are_named_once_and_found() -> None:
 def test_every_sample_is_there() -> None:
     for folder, names in steps.SAMPLES.items():
         for name in names:
-            file, _, function = name.partition("::")
+            file, _, function = name.partition("[")[0].partition("::")
             assert f"def {function}" in (kit.ROOT / "tests" / folder / file).read_text()
 
 

@@ -6,6 +6,7 @@ Everything is mounted in a separate mount namespace, so that no mount and no loo
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 from tools.hosts.machines import FileSystem, Machine
 from tools.hosts.root import PACKAGES_FOLDER, Root, run
@@ -45,6 +46,7 @@ ln -sf ../lab-agent.service "$mount_point/etc/systemd/system/multi-user.target.w
 for timer in apt-daily apt-daily-upgrade dpkg-db-backup e2scrub_all fstrim man-db; do
   ln -sf /dev/null "$mount_point/etc/systemd/system/$timer.timer"
 done
+touch "$mount_point/etc/.updated" "$mount_point/var/.updated"
 rm -rf "$mount_point"/var/lib/apt/lists/* "$mount_point"/etc/apt/sources.list.d/*
 rm -f "$mount_point"/etc/apt/apt.conf.d/99mmdebstrap
 [ -z "$READ_ONLY_USR" ] || cp -a "$mount_point/usr/local" "$mount_point/var/usr-local"
@@ -54,6 +56,7 @@ done
 if [ $# -gt 0 ]; then chroot "$mount_point" depmod -a "$(ls "$mount_point/usr/lib/modules")"; fi
 umount "$mount_point"
 """
+"""Like a Debian that was started before: with an id, and with its indexes built (`.updated`)."""
 
 
 def make_root_disk(machine: Machine, root: Root, work: Path) -> Path:
@@ -78,10 +81,12 @@ def write_files(machine: Machine, folder: Path) -> None:
     inside = Path(__file__).parent / "inside"
     texts = {
         "etc/fstab": fstab(machine),
+        "etc/machine-id": f"{uuid4().hex}\n",
         "etc/hostname": "lab\n",
         "etc/hosts": "127.0.0.1 localhost lab\n",
         "etc/pip.conf": f"[global]\nno-index = true\nfind-links = {KIT}/wheels\ndisable-pip-version-check = true\n",
         "etc/apt/sources.list": f"deb [trusted=yes] file:{KIT}/packages ./\n",
+        "etc/initramfs-tools/update-initramfs.conf": "update_initramfs=no\n",  # the emulator loads another one
         "etc/sysctl.d/lab.conf": "".join(f"{name} = {value}\n" for name, value in machine.sysctls),
         "etc/systemd/system.conf.d/lab.conf": PATIENT_SYSTEMD,
         "etc/systemd/system/lab-agent.service": AGENT_UNIT,

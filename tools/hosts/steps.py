@@ -26,7 +26,7 @@ SAMPLES = {
         "test_desk.py::test_a_deadline_burns_the_desk",
         "test_desk.py::test_a_killed_first_process_ends_the_desk",
         "test_desk_root.py::test_root_has_seven_capabilities_and_no_way_to_more",
-        "test_desk_snapshots.py::test_a_fork_has_the_very_files_of_its_origin",
+        "test_desk_snapshots.py::test_a_fork_has_the_very_files_of_its_origin[container]",
     ),
     "security": (
         "test_device_attacks.py::test_only_the_desks_own_devices_are_allowed",

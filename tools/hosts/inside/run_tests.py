@@ -48,8 +48,9 @@ def main() -> None:
     """Run all tests, and print the tally."""
     os.chdir(f"{KIT}/tree")
     tally = Tally()
+    marks = "container and not gvisor and not long"
     # Newer Pythons than the tests were written for emit more warnings.
-    options = ["-p", "no:cacheprovider", "-q", "-m", "container and not long", "-W", "ignore::DeprecationWarning"]
+    options = ["-p", "no:cacheprovider", "-q", "-m", marks, "-W", "ignore::DeprecationWarning"]
     code = pytest.main([*options, "--durations=12", *sys.argv[1:]], plugins=[tally])
     passed = {name: count for name, count in tally.passed.items() if count}
     outcome = {"code": int(code), "passed": passed, "failed": tally.failed, "skipped": tally.skipped}
