@@ -241,7 +241,6 @@ def kill_server(visit: Visit) -> str:
     visit.root(f"kill -9 {first}")
     visit.poll("systemctl show --property NRestarts,SubState --value hotdesk | xargs", "1 running", 180.0)
     visit.use_sandbox("--gone", old)
-    visit.use_sandbox()
     return "restarted; a new sandbox was used"
 
 
@@ -255,7 +254,6 @@ def reboot(visit: Visit) -> str:
     seconds = time.monotonic() - began
     visit.poll("systemctl show --property SubState --value hotdesk", "running", 180.0)
     visit.use_sandbox("--gone", old)
-    visit.use_sandbox()
     visit.person("sudo hotdesk journal verify")
     return f"back in {seconds:.0f} s; desks gone, the journal verifies"
 

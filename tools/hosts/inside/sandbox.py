@@ -1,4 +1,7 @@
-"""A program for E2B's SDK, as its users write them: `sandbox.py [--keep]`, or `sandbox.py --gone ID`."""
+"""A program for E2B's SDK, as its users write them: `sandbox.py [--keep]`, or `sandbox.py --gone ID` first.
+
+One program, because importing the SDK takes half a minute in emulation.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,10 @@ WAIT_S = 900.0
 
 
 def main() -> None:
-    """Use a sandbox, then kill it, or leave it and print its id; or check that one is gone."""
+    """Check that a sandbox is gone, if one is named; use another, then kill it, or leave it and print its id."""
     if sys.argv[1:2] == ["--gone"]:
         running = [each.sandbox_id for each in Sandbox.list(request_timeout=WAIT_S).next_items()]
         assert sys.argv[2] not in running, f"{sys.argv[2]} still runs"
-        return
     sandbox = Sandbox.create(timeout=3600, request_timeout=WAIT_S)
     assert sandbox.commands.run("echo $((6*7))", request_timeout=WAIT_S).stdout == "42\n"
     sandbox.files.write("note.txt", "draft", request_timeout=WAIT_S)
