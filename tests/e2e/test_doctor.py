@@ -114,7 +114,7 @@ SLOW = {
     ),
     "an owner for the user namespace": loss(
         "own-charges signals",
-        ("desk/room/room.py", "syscalls.start_anchor(self.base + uids.ANCHOR)", "syscalls.start_anchor(0)"),
+        ("desk/room/room.py", "user_namespace.make(self.base + uids.ANCHOR,", "user_namespace.make(0,"),
     ),
     "own sys": loss(
         "own-sys", ("desk/wall/container/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')
@@ -149,8 +149,8 @@ SLOW = {
         "open-files",
         (
             "desk/wall/container/crun.py",
-            "((stdin_r, 0), (console_w, 1)",
-            '((os.open(room.folder / "bundle/config.json", os.O_RDONLY), 0), (console_w, 1)',
+            "enumerate((stdin_r, console_w,",
+            'enumerate((os.open(room.folder / "bundle/config.json", os.O_RDONLY), console_w,',
         ),
     ),
     "neutral paths": loss("host-paths", ("desk/room/rootfs.py", "upperdir=w/up,", "upperdir={self.folder}/w/up,")),

@@ -340,7 +340,7 @@ async def test_an_interrupt_does_not_end_the_first_process(fresh: Open, attack: 
 
 @falls_without(
     "a user namespace that is not root's",
-    Removal("room/room.py", "syscalls.start_anchor(self.base + uids.ANCHOR)", "syscalls.start_anchor(0)"),
+    Removal("room/room.py", "user_namespace.make(self.base + uids.ANCHOR,", "user_namespace.make(0,"),
 )
 async def test_inotify_instances_are_counted_for_each_desk(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch

@@ -21,7 +21,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.namespace import uncover_proc
 from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE, START
-from hotdesk.linux import cgroup, loopdev, syscalls, uids
+from hotdesk.linux import cgroup, loopdev, syscalls, uids, user_namespace
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.landlock import find_existing
 from hotdesk.linux.pace import scale_seconds
@@ -164,9 +164,7 @@ class _Trials:
         os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
 
     def map_users(self) -> None:
-        ids = uids.format_id_map(uids.FIRST)
-        with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
-            self.userns = anchor.open(ids, ids)
+        self.userns = user_namespace.make(uids.FIRST + uids.ANCHOR, uids.format_id_map(uids.FIRST))
 
     def shift_owners(self) -> None:
         target = self.scratch / "layer"

@@ -242,8 +242,12 @@ class Cgroup:
 
     def join(self) -> None:
         """Move the calling process into the cgroup. Called between fork and exec."""
-        for folder in self.places:
-            write(f"{folder}/cgroup.procs", b"0")
+        for file in self.list_joining_files():
+            write(file, b"0")
+
+    def list_joining_files(self) -> list[str]:
+        """List the files to which a process writes 0 to join the cgroup."""
+        return [f"{folder}/cgroup.procs" for folder in self.places]
 
     def list_pids(self) -> set[int]:
         found: set[int] = set()

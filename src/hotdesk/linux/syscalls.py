@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from hotdesk.dataclass import dataclass
 from hotdesk.linux.libc import PR_SET_NO_NEW_PRIVS as PR_SET_NO_NEW_PRIVS
 from hotdesk.linux.libc import check as check
 from hotdesk.linux.libc import libc as libc
@@ -123,6 +122,14 @@ def drop_capabilities() -> None:
     check(libc.capset(header, sets), "capset")
 
 
+def set_effective_capabilities(low: int | None = None) -> None:
+    """Make these capabilities, all below 32, effective in this thread; without `low`, all that are permitted."""
+    header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    check(libc.capget(header, sets), "capget")
+    sets[0], sets[3] = (sets[1], sets[4]) if low is None else (low, 0)
+    check(libc.capset(header, sets), "capset")
+
+
 def pivot_root(folder: str) -> None:
     """Make a mount the root of this mount namespace, and detach the former root."""
     os.chdir(folder)
@@ -164,10 +171,7 @@ def making_files_as(owner: int) -> Iterator[None]:
     try:
         for change in (libc.setfsgid, libc.setfsuid):
             change(ctypes.c_uint(owner))
-        header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-        check(libc.capget(header, sets), "capget")
-        sets[0], sets[3] = sets[1], sets[4]
-        check(libc.capset(header, sets), "capset")
+        set_effective_capabilities()
         yield
     finally:
         for change in (libc.setfsuid, libc.setfsgid):
@@ -235,66 +239,6 @@ def raise_loopback() -> None:
         request = struct.pack("16sH22x", b"lo", 0)
         flags = struct.unpack_from("16sH", fcntl.ioctl(probe, SIOCGIFFLAGS, request))[1]
         fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | IFF_UP))
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A child process in a new user namespace. It is reaped with this process's other children."""
-
-    pid: int
-    ready: int
-
-    def open(self, uid_map: str, gid_map: str) -> int:
-        if os.read(self.ready, 1) != b"1":
-            raise OSError("no user namespace could be created; see `sysctl user.max_user_namespaces`")
-        for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
-            with open(f"/proc/{self.pid}/{name}", "wb", 0) as file:
-                file.write(text.encode())
-        return os.open(f"/proc/{self.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-
-
-@contextmanager
-def start_anchor(creator: int) -> Iterator[Anchor]:
-    """Start a child in a user namespace owned by `creator`, an id that no process runs as, so that its limits are its
-    own.
-
-    If root made the namespace, all desks' inotify watches, signals and other limits would count as root's. The child
-    ends with the block, in which the caller can do other work.
-    """
-    (ready_r, ready_w), (release_r, release_w) = make_two_pipes()
-    try:
-        child = os.fork()
-    except OSError:
-        close_all((ready_r, ready_w, release_r, release_w))
-        raise
-    if child == 0:
-        try:
-            os.close(release_w)
-            become_creator(creator)
-            unshare(CLONE_NEWUSER)
-            os.write(ready_w, b"1")
-            os.read(release_r, 1)
-        finally:
-            os._exit(0)
-    close_all((ready_w, release_r))
-    try:
-        yield Anchor(child, ready_r)
-    finally:
-        close_all((ready_r, release_w))
-
-
-def become_creator(uid: int) -> None:
-    """Become a user who may make user namespaces, even if the machine allows only root to make them.
-
-    One capability of root is kept, which is lost with the first namespace that is made.
-    """
-    prctl(PR_SET_KEEPCAPS, 1)
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-    header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    sets[0] = sets[1] = CAP_SYS_ADMIN
-    check(libc.capset(header, sets), "capset")
 
 
 def make_two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:

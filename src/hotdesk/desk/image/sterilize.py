@@ -19,7 +19,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.image import sterile
 from hotdesk.desk.image.image import Image
 from hotdesk.errors import HostError, ImageError, make_printable
-from hotdesk.linux import loopdev, syscalls, uids
+from hotdesk.linux import loopdev, syscalls, uids, user_namespace
 from hotdesk.linux.filelock import hold_lock
 
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -176,8 +176,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
     with _mount_file(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
         ids = uids.format_id_map(uids.FIRST)
-        with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
-            userns = anchor.open(ids, ids)
+        userns = user_namespace.make(uids.FIRST + uids.ANCHOR, ids)
         try:
             syscalls.mount_idmapped(str(at), str(at), userns)
         finally:

@@ -22,7 +22,7 @@ from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import Layers
 from hotdesk.desk.room.volume_store import VolumeStore, make_mount_points
 from hotdesk.desk.seam import Spec
-from hotdesk.linux import syscalls, sysctl, uids
+from hotdesk.linux import syscalls, sysctl, uids, user_namespace
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.filesystem import hold_folder
 
@@ -83,17 +83,16 @@ class Room:
     def prepare(self, guest: dict[str, bytes], ca: str = "", source: str | None = None) -> None:
         """Create everything but the cgroup; `source` is the disk's initial snapshot. After an error call `clear`."""
         spec = self.spec
-        with syscalls.start_anchor(self.base + uids.ANCHOR) as anchor:
-            if self.has_own_network:
-                self.netns, _ = syscalls.run_in_new_netns(syscalls.raise_loopback)
-            else:
-                self.netns, self.gate = syscalls.run_in_new_netns(open_gate)
-            self.furnish(guest)
-            if self.has_own_network:
-                self.gate = self.listen("gate.sock", uids.USER, 0o600, _GATE_BACKLOG)
-            if spec.root:
-                self.await_sudo()
-            self.userns = anchor.open(uids.format_id_map(self.base), uids.format_id_map(self.base))
+        self.userns = user_namespace.make(self.base + uids.ANCHOR, uids.format_id_map(self.base))
+        if self.has_own_network:
+            self.netns, _ = syscalls.run_in_new_netns(syscalls.raise_loopback)
+        else:
+            self.netns, self.gate = syscalls.run_in_new_netns(open_gate)
+        self.furnish(guest)
+        if self.has_own_network:
+            self.gate = self.listen("gate.sock", uids.USER, 0o600, _GATE_BACKLOG)
+        if spec.root:
+            self.await_sudo()
         self.ca = ca
         self.guest = next(name for name in guest if name.startswith("start."))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)

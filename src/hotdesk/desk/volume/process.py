@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hotdesk.desk.volume.files import PIECE, Attributes, FilesError, Upload, VolumeFiles, compute_part, explain
 from hotdesk.ipc.frames import FrameError, Frames, write
-from hotdesk.linux import bpf, jail, landlock, rlimits, syscalls, uids
+from hotdesk.linux import bpf, jail, landlock, rlimits, syscalls, uids, user_namespace
 
 CONTROL = 3
 """The file descriptor over which the owner passes connections."""
@@ -201,9 +201,7 @@ def enter_private_mounts(source: str, at: str) -> None:
     """Make a volume the root directory, and become root of a user namespace without privileges outside."""
     parent = os.getppid()
     jail.preload()
-    with syscalls.start_anchor(uids.VOLUMES + uids.ANCHOR) as anchor:
-        userns = anchor.open(uids.format_id_map(uids.VOLUMES), uids.format_id_map(uids.VOLUMES))
-    os.waitpid(anchor.pid, 0)
+    userns = user_namespace.make(uids.VOLUMES + uids.ANCHOR, uids.format_id_map(uids.VOLUMES))
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET)
     syscalls.mount_idmapped(source, at, userns, 0)
     syscalls.pivot_root(at)

@@ -29,7 +29,7 @@ from hotdesk.desk.wall.microvm import memory, status, template
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, MemoryWriter, Standby
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.ipc.child import SOURCE
-from hotdesk.linux import syscalls, uids
+from hotdesk.linux import syscalls, uids, user_namespace
 from hotdesk.linux.pace import scale_seconds
 from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, Layer, VmTask
 
@@ -107,9 +107,7 @@ class MicrovmWall(ContainerWall):
             file.write_bytes(data)
         for name in (RAM, STATE):
             (folder / name).touch(0o400)
-        with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
-            owners = _own_files(room)
-            userns = anchor.open(owners, owners)
+        userns = user_namespace.make(room.base + uids.ANCHOR, _own_files(room))
         try:
             for number, layer in enumerate(room.image.layers):
                 hold_layer(room, layer)
@@ -142,9 +140,7 @@ class MicrovmWall(ContainerWall):
             _hide_file(file)
         if not saved:
             return False
-        with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
-            owners = _own_files(room)
-            userns = anchor.open(owners, owners)
+        userns = user_namespace.make(room.base + uids.ANCHOR, _own_files(room))
         try:
             for file, fd in zip(files, saved, strict=True):
                 _show_file(room, Path(f"/proc/self/fd/{fd}"), file, userns)
