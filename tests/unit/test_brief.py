@@ -334,6 +334,11 @@ def test_a_digest_is_of_every_field() -> None:
     assert compute_digest(parse_rule("GET a.test")) != compute_digest(parse_rule("GET a.test private"))
 
 
+def test_the_digest_of_a_scope_is_that_in_old_journals() -> None:
+    assert compute_digest(SCOPE) == "e9e22e3a7dc84e56b4481dae2e4f873469ead44919613e9acde1e56e059d05e6"
+    assert compute_digest(SCOPE.rules[0]) == "70d0e4d59ebdb40ed4c7edc2564c7fdd604480f63e115e7bacacad8821cccb5b"
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hotdesk.brief.rules import parse_rule_table as parse_rule_table
     from hotdesk.brief.rules import rule_text as rule_text
     from hotdesk.brief.wire import compute_digest as compute_digest
+    from hotdesk.brief.wire import describe_scope as describe_scope
     from hotdesk.brief.wire import parse_scope as parse_scope
     from hotdesk.brief.wire import scope_json as scope_json
 
@@ -35,7 +36,7 @@ PUBLIC = {
     "data": "ANY CLOSED READ Grant SecretPlace PlaceKind Rule Scheme Scope Verdict",
     "grants": "check_grant grant_text parse_grant",
     "rules": "check_rule parse_rule parse_rule_table rule_text",
-    "wire": "compute_digest parse_scope scope_json",
+    "wire": "compute_digest describe_scope parse_scope scope_json",
 }
 """The module of each public name, imported on demand: the keeper needs only `data`, and starts faster."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TypeVar
+from functools import lru_cache
 
 from hotdesk.brief.data import Grant, Rule, Scope
 from hotdesk.brief.egress_proxy import check_proxy
@@ -16,18 +16,33 @@ from hotdesk.brief.rules import check_rule
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import StrictError, read
 
-Thing = TypeVar("Thing", Rule, Grant)
+_RULE_FIELDS = tuple(Rule.__dataclass_fields__)
+_MAX_KNOWN_RULES = 1024
+"""Rules whose canonical form is remembered: most scopes have the rules of earlier ones."""
 _MAX_TOKEN_TEXT = 1024
 """Maximum characters each of a workload token's name, audience and issuer."""
 
 
 def scope_json(scope: Scope) -> str:
-    return format_canonical_json({**_asdict_shallow(scope), "names": dict(scope.names)})
+    return format_canonical_json(describe_scope(scope))
+
+
+def describe_scope(scope: Scope) -> dict[str, object]:
+    """Return a scope as values for JSON, as `parse_scope` reads them, without the secrets."""
+    return {
+        "rules": [_describe_rule(rule) for rule in scope.rules],
+        "grants": [_describe_grant(grant) for grant in scope.grants],
+        "names": dict(scope.names),
+        "may_ask": scope.may_ask,
+        **({"anywhere": True} if scope.anywhere else {}),
+        **({"tokens": {name: asdict(each) for name, each in scope.tokens.items()}} if scope.tokens else {}),
+        **({"proxy": asdict(scope.proxy)} if scope.proxy else {}),
+    }
 
 
 def compute_digest(thing: Scope | Rule) -> str:
     """Return the hexadecimal SHA-256 of a scope or a rule in canonical JSON."""
-    text = scope_json(thing) if isinstance(thing, Scope) else format_canonical_json(asdict(thing))
+    text = scope_json(thing) if isinstance(thing, Scope) else format_canonical_json(_describe_rule(thing))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -40,9 +55,11 @@ def parse_scope(value: object) -> Scope:
     except StrictError as e:
         raise _make_scope_error(str(e)) from None
     for rule in scope.rules:
-        _require_canonical(rule, check_rule)
+        if not _is_canonical(rule):
+            raise _make_form_error(rule)
     for grant in scope.grants:
-        _require_canonical(grant, check_grant)
+        if check_grant(grant) != grant:
+            raise _make_form_error(grant)
     _require_names(scope.names)
     _require_tokens(scope)
     if scope.proxy is not None and check_proxy(scope.proxy) != scope.proxy:
@@ -54,19 +71,12 @@ def format_canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _asdict_shallow(scope: Scope) -> dict[str, object]:
-    """Return a scope as plain values without `names`, a mapping of any type, which `asdict` may be unable to copy."""
-    return {
-        "rules": [asdict(rule) for rule in scope.rules],
-        "grants": [_grant_values(grant) for grant in scope.grants],
-        "may_ask": scope.may_ask,
-        **({"anywhere": True} if scope.anywhere else {}),
-        **({"tokens": {name: asdict(each) for name, each in scope.tokens.items()}} if scope.tokens else {}),
-        **({"proxy": asdict(scope.proxy)} if scope.proxy else {}),
-    }
+def _describe_rule(rule: Rule) -> dict[str, object]:
+    """Return a rule's fields, none of which needs the copy that `asdict` makes in twenty times as long."""
+    return {name: getattr(rule, name) for name in _RULE_FIELDS}
 
 
-def _grant_values(grant: Grant) -> dict[str, object]:
+def _describe_grant(grant: Grant) -> dict[str, object]:
     """Return a grant as plain values, without later fields that are empty, so that digests stay the same."""
     values = asdict(grant)
     for place in values["places"]:
@@ -76,10 +86,14 @@ def _grant_values(grant: Grant) -> dict[str, object]:
     return {name: value for name, value in values.items() if value or name not in ("allow_headers", "allow_fields")}
 
 
-def _require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
-    """Refuse an entry that is not in canonical form, because another form has another digest."""
-    if check(thing) != thing:
-        raise _make_scope_error(f"{make_printable(str(thing)[:200])} is not in canonical form")
+@lru_cache(_MAX_KNOWN_RULES)
+def _is_canonical(rule: Rule) -> bool:
+    return check_rule(rule) == rule
+
+
+def _make_form_error(thing: Rule | Grant) -> BriefError:
+    """Return the error for an entry that is not in canonical form, because another form has another digest."""
+    return _make_scope_error(f"{make_printable(str(thing)[:200])} is not in canonical form")
 
 
 def _require_names(names: Mapping[str, str]) -> None:

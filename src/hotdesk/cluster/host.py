@@ -7,7 +7,6 @@ and keepers are on the nodes; the events they record there are fetched by `pull.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.brief import rule_text, scope_json
+from hotdesk.brief import describe_scope, rule_text
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.certificates import AUTHORITY, make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
@@ -132,7 +131,7 @@ class ClusterDoors(Doors):
         """Have keys seal the vault's secrets of a scope for a node's keys."""
         fields = {name: statement.get(name) for name in ("key", "certificate", "signature", "sealing", "signed")}
         brought = dict.fromkeys(scope.values, "")  # the names of the secrets only
-        request = {"scope": json.loads(scope_json(scope)), "values": brought, **fields}
+        request = {"scope": describe_scope(scope), "values": brought, **fields}
         return base64.b64decode(str((await (await self.meet()).ask("seal", "", **request))["sealed"]))
 
     def note_pulled(self, rows: Sequence[Row]) -> frozenset[str]:

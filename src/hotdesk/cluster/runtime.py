@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import os
 import re
 import secrets
@@ -18,7 +17,7 @@ from typing import TypeAlias
 
 import anyio
 
-from hotdesk.brief import scope_json
+from hotdesk.brief import describe_scope
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.names import get_node_code
 from hotdesk.cluster.nodes import LOST_SECONDS, RETURN_SECONDS, ClusterNode, NodeCalls, Nodes
@@ -488,7 +487,7 @@ class ClusterHandle(RemoteHandle):
 
 def _build_scope_fields(scope: Scope) -> dict[str, object]:
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
-    return {"scope": json.loads(scope_json(scope)), "values": values}
+    return {"scope": describe_scope(scope), "values": values}
 
 
 def get_control_path(settings: Config, owner: str) -> Path:

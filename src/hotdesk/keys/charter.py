@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from datetime import UTC, datetime, timedelta
 
-from hotdesk.brief import CLOSED, Grant, Scope, scope_json
+from hotdesk.brief import CLOSED, Grant, Scope, describe_scope
 from hotdesk.dataclass import dataclass
 from hotdesk.door import canary
 from hotdesk.door.canary import Canary
@@ -99,7 +99,7 @@ class Charter:
     def build_message(self) -> dict[str, object]:
         return {
             "charter": self.desk,
-            "scope": json.loads(scope_json(self.scope)),
+            "scope": describe_scope(self.scope),
             "ceiling": list(self.ceiling),
             "allowed": list(self.allowed),
             "approval_seconds": self.approval_seconds,

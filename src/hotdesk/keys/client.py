@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from hotdesk.brief import Scope, scope_json
+from hotdesk.brief import Scope, describe_scope
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
@@ -64,7 +63,7 @@ class KeysClient(Calls[dict[str, Any]]):
         """Held while a thread waits for its reply on the blocking connection."""
         self.waits = 0
         """Number of requests on the blocking connection so far."""
-        self.sending = anyio.Lock()
+        self.sending = anyio.Lock(fast_acquire=True)
         self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
         """Called with events: desks in use, and requests of desks for more rights."""
 
@@ -118,7 +117,7 @@ class KeysClient(Calls[dict[str, Any]]):
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Return for each grant of a scope why it is not available, or an empty string if it is."""
-        reply = await self.ask("try", "", scope=json.loads(scope_json(scope)))
+        reply = await self.ask("try", "", scope=describe_scope(scope))
         return tuple(str(why) for why in reply["tried"])
 
     def note(self, *events: Event) -> None:
@@ -185,4 +184,4 @@ class KeysClient(Calls[dict[str, Any]]):
 
 def _build_scope_fields(scope: Scope) -> dict[str, object]:
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
-    return {"scope": json.loads(scope_json(scope)), "values": values}
+    return {"scope": describe_scope(scope), "values": values}

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import h11
 
-from hotdesk.brief import CLOSED, Scope, scope_json
+from hotdesk.brief import CLOSED, Scope, describe_scope
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
@@ -119,7 +119,8 @@ class RemoteRuntime:
 
     async def open(self, spec: Spec, scope: Scope = CLOSED, *, personal: bool = False) -> LinkedDesk:
         """Open a desk through the owner, and link to it. `personal`: a person opens it for themselves."""
-        request = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
+        shown = {**asdict(spec), "env": dict(spec.env)}
+        request: dict[str, object] = {"spec": shown, "scope": describe_scope(scope)}
         request |= {"personal": True} if personal else {}
         answer = await self.call("POST", "/desks", request)
         desk = as_id(str(answer.get("id")))
