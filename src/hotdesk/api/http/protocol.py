@@ -26,6 +26,8 @@ WRITE_PROGRESS = 4 << 10
 """Seconds, and the bytes of a waiting response that a client must accept in that time."""
 MAX_DESCRIPTORS = 1 << 16
 """Maximum number of file descriptors: half of them are for connections, half of those for one client address."""
+JOINED = 16 << 10
+"""Bytes of a response that are sent at once, without waiting for more."""
 BUFFER = 64 << 10
 """Bytes that may wait in a connection that was handed over."""
 _BYTES_ACKED = slice(120, 128)
@@ -34,9 +36,45 @@ AIMED = re.compile(rb"[0-9]{1,5}-i[a-z0-9]{20}\.", re.IGNORECASE)
 """The beginning of the host name of a sandbox's port."""
 
 
+class JoinedWrites:
+    """The transport as responses write to it: what they write in one turn of the event loop is sent together.
+
+    So a response's head and body, and the last messages of a stream, cost one system call and wake the client once.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport = transport
+        self.loop = loop
+        self.waiting: list[bytes] = []
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self.waiting:
+            self.loop.call_soon(self.flush)
+        self.waiting.append(data)
+        self.size += len(data)
+        if self.size > JOINED:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.waiting:
+            data = b"".join(self.waiting)
+            self.waiting.clear()
+            self.size = 0
+            self.transport.write(data)
+
+    def close(self) -> None:
+        self.flush()
+        self.transport.close()
+
+    def is_closing(self) -> bool:
+        return self.transport.is_closing()
+
+
 class Protocol(HttpToolsProtocol):
     """One HTTP/1.1 connection."""
 
+    joined: JoinedWrites
     size = 0
     """Bytes read since the last whole head."""
     upgraded = False
@@ -53,6 +91,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.joined = JoinedWrites(transport, self.loop)
         if is_full(self.connections, self.client):
             self.reset()
             return
@@ -161,6 +200,8 @@ class Protocol(HttpToolsProtocol):
         self.size = 0
         self.unread = True
         super().on_headers_complete()
+        if self.cycle is not None:
+            self.cycle.transport = self.joined  # type: ignore[assignment] # a response needs no more of a transport
 
     def on_body(self, body: bytes) -> None:
         self.size = 0
@@ -172,6 +213,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait briefly for the rest of an unread body, otherwise for the next request."""
+        self.joined.flush()
         if self.unread:
             self.wait(HEAD_TIMEOUT_S)
         if self.transport.get_write_buffer_size():

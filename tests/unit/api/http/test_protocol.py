@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from hotdesk.api.http.protocol import Protocol
 
 SIZE = 64 << 20
+DATA_SEGMENTS = slice(152, 156)
+"""Where Linux's `struct tcp_info` has `tcpi_data_segs_in`."""
 
 
 class Streams:
@@ -159,6 +162,21 @@ def read_all(client: socket.socket, pause: float = 0.0) -> int:
         if data.endswith(b"end\r\n0\r\n\r\n"):
             break
     return size
+
+
+def count_segments(client: socket.socket) -> int:
+    """Read a response to its end; return in how many segments it came."""
+    data = b""
+    while not data.endswith(b"\r\n0\r\n\r\n"):
+        data += client.recv(8 << 10)
+    info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, DATA_SEGMENTS.stop)
+    return int.from_bytes(info[DATA_SEGMENTS], sys.byteorder)
+
+
+@pytest.mark.parametrize("path", ["/whole", "/"], ids=["head and body", "stream"])
+async def test_what_a_response_writes_in_one_turn_is_sent_at_once(path: str) -> None:
+    async with sending(f"{path}?100") as (_, _server, client):
+        assert await anyio.to_thread.run_sync(count_segments, client) == 1
 
 
 async def test_a_client_that_reads_slowly_is_not_cut() -> None:

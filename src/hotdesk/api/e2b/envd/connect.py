@@ -53,9 +53,13 @@ class Envelopes(Response):
         self.tell = tell
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        begun = False
 
         async def put(data: bytes, more: bool = True) -> None:
+            nonlocal begun
+            if not begun:  # with the first message, which every stream has soon: one packet, as envd itself does
+                begun = True
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": data, "more_body": more})
 
         try:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,22 @@ def test_a_stream_ends_with_its_error() -> None:
     error = {"error": {"code": "not_found", "message": "it is not there"}}
     assert b"".join(parts) == connect.encode_envelope({"a": 1}) + connect.encode_envelope(error, connect.END)
     assert [event.get("more_body") for event in sent[1:]] == [True, False]
+
+
+def test_the_head_of_a_stream_is_sent_with_its_first_message() -> None:
+    sent: list[str] = []
+
+    async def send(event: Event) -> None:
+        sent.append(event["type"])
+
+    async def tell(say: connect.Say) -> None:
+        await anyio.lowlevel.checkpoint()
+        sent.append("program starts")
+        await say({"a": 1})
+
+    request = asked(b"", whole=True)
+    run(connect.Envelopes(tell)(request.scope, silent, send))
+    assert sent == ["program starts", "http.response.start", "http.response.body", "http.response.body"]
 
 
 async def silent() -> Event:
