@@ -194,6 +194,19 @@ async def test_options_of_a_claim_are_in_force(settings: Config) -> None:
         assert (await desk.run(["sh", "-c", "echo $ONE$TWO; sudo id -u"])).text.split() == ["ü2", "0"]
 
 
+async def test_a_claim_of_the_same_size_waits_for_no_reply(settings: Config) -> None:
+    async with pooled(settings, 1, replace(SPEC, deadline=600)) as host:
+        await host.prepare()  # the keeper starts keys, which record what root does
+        keeper = runtime_of(host).keeper.pid
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            with anyio.fail_after(20):
+                desk = await claim(host, settings, replace(SPEC, env={"ONE": "ü"}, root=True))
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        assert (await desk.run(["sh", "-c", "echo $ONE; sudo id -u"])).text.split() == ["ü", "0"]
+
+
 async def test_a_larger_desk_is_claimed_too(settings: Config) -> None:
     async with pooled(settings, 1, Spec(memory=64 * MIB, disk=32 * MIB, pids=20)) as host:
         desk = await claim(host, settings, Spec(memory=512 * MIB, disk=256 * MIB, pids=200))

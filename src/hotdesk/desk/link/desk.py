@@ -21,6 +21,7 @@ from hotdesk.desk.link.channel import (
     SILENCE_TIMEOUT_S,
     UNEXPECTED_FRAME,
     Body,
+    Channel,
     Data,
     GuestEvent,
     GuestReply,
@@ -364,7 +365,14 @@ class LinkedDesk:
 
     async def settle(self, env: Mapping[str, str | None]) -> None:
         """Reset the guest to its initial state, and set the variables of all new programs; `None` removes one."""
-        await self.ask({"op": "settle", "env": dict(env)}, "the environment")
+        await self.finish_settling(await self.begin_settling(env))
+
+    async def begin_settling(self, env: Mapping[str, str | None]) -> Channel:
+        """Send the request of `settle`, which applies to all programs started later; `finish_settling` waits for it."""
+        return await (await self.wait_for_link()).open({"op": "settle", "env": dict(env)})
+
+    async def finish_settling(self, settling: Channel) -> None:
+        await self.take_reply(settling, "the environment")
 
     async def snapshot(self) -> SnapshotId:
         async with self.rebooting:
@@ -420,7 +428,9 @@ class LinkedDesk:
         self.let_go_on()
 
     async def ask(self, body: Body, path: str) -> Body:
-        channel = await (await self.wait_for_link()).open(body)
+        return await self.take_reply(await (await self.wait_for_link()).open(body), path)
+
+    async def take_reply(self, channel: Channel, path: str) -> Body:
         try:
             item = await channel.answer()
             if not isinstance(item, GuestReply):

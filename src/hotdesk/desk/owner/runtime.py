@@ -16,6 +16,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk import door_files
 from hotdesk.desk.keeper.spawn import Started, start
+from hotdesk.desk.link.channel import Channel
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner import memory
@@ -114,10 +115,12 @@ class KeeperRuntime:
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
         """Turn a ready desk into the requested one. One that cannot be adapted is burnt, and another opened.
 
-        If nothing needs to change, the keeper's reply is not awaited: calls reach the guest once it is thawed.
+        If neither size nor door changes, no reply is awaited: calls reach the guest once the keeper has thawed it, and
+        after its variables.
         """
         desk, handle = ready.id, self.handles[ready.id]
-        as_it_is = scope == CLOSED and spec.is_like(handle.spec)
+        same = spec.is_like(replace(handle.spec, env=spec.env, root=spec.root))
+        as_it_is = same and (proven or scope == CLOSED)
         handle.spec, handle.scope = spec, scope
         async with self.unless_whole(desk):
             led, ca = await self.admit(desk, spec, scope)
@@ -137,7 +140,8 @@ class KeeperRuntime:
             handle.thaw()
             closed = dict.fromkeys(door_files.build_closed_environment()) if ca and not proven else {}
             if env := {**closed, **(await self.equip(ready, ca) if ca else {}), **led.env}:
-                await ready.settle(env)
+                settled = await ready.begin_settling(env)
+                self.tasks.start(functools.partial(self.confirm, ready, settled))
             if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)
         return ready
@@ -145,6 +149,14 @@ class KeeperRuntime:
     async def equip(self, desk: LinkedDesk, ca: str) -> dict[str, str]:
         """Return the variables by which a claimed desk's programs use their door. Its keeper has written the files."""
         return door_files.build_environment()
+
+    async def confirm(self, desk: LinkedDesk, settled: Channel) -> None:
+        """Wait until a claimed desk has its variables. One whose guest refuses them is lost."""
+        try:
+            await desk.finish_settling(settled)
+        except HotdeskError as e:
+            if desk.link.failure is None:
+                self.lose(desk, e)
 
     def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
         desk.link.break_off(DeskGone(f"desk {desk.id} of the pool ended before it was used ({why}); open another"))
