@@ -14,7 +14,8 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 def make_placeholder(name: str) -> str:
     """Return a placeholder for a secret: its name and 130 random bits."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-") or "unnamed"
-    return f"{PREFIX.decode()}{plain}-{''.join(secrets.choice(ALPHABET) for _ in range(26))}"
+    word = "".join(ALPHABET[byte % 32] for byte in secrets.token_bytes(26))  # as likely as by `secrets.choice`, sooner
+    return f"{PREFIX.decode()}{plain}-{word}"
 
 
 def name_in(placeholder: bytes) -> str:
