@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 from bench.book import Book, percentile, seconds
 from bench.peers import Peers
+from bench.server_calls import Calls
 from bench.start import HOTDESK
 from e2b import AsyncSandbox, Sandbox
 
@@ -100,6 +101,7 @@ async def served(home: Path, ready: int = KEPT) -> AsyncIterator[Server]:
 async def measure(peers: Peers, home: Path, book: Book, *, rounds: int, burst: int, streams: int) -> None:
     async with served(home) as server:
         await lives(server, peers, book, rounds)
+        await calls(server, book, rounds)
         book.facts[answered(burst)], book.facts[slowest(burst)] = await crowd(server, burst)
         await listen(server, book, streams)
         await look_up(server, book)
@@ -125,6 +127,17 @@ async def lives(server: Server, peers: Peers, book: Book, rounds: int) -> None:
         kept.note(LIFE, number, statistics.median(row))
         if podman is not None:
             kept.note(PODMAN, number, await anyio.to_thread.run_sync(seconds, podman))
+
+
+async def calls(server: Server, book: Book, rounds: int) -> None:
+    """Measure lives call by call. The first of each round's three only warms up what has rested."""
+    found = Calls(server.pid)
+    for _ in range(rounds):
+        await server.rested()
+        await anyio.to_thread.run_sync(life, server)
+        for _ in range(KEPT - 2):
+            await anyio.to_thread.run_sync(found.live, server.e2b)
+    found.write(book)
 
 
 def life(server: Server) -> float:

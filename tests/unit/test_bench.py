@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +12,7 @@ from bench import report
 from bench.book import Book, percentile
 from bench.chart import Row, apart, bars, decades, latencies, lines, sheet
 from bench.promises import PROMISES, Promise
+from bench.server_calls import cpu_of, family_of, use_of
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_the_ratio_of_medians() -> None:
@@ -46,6 +49,24 @@ def test_a_percentile_is_a_sample_that_was_seen(share: float, value: float) -> N
 )
 def test_a_promise_is_kept_broken_or_not_measured(promise: Promise, value: float, kept: bool | None) -> None:
     assert promise.kept(Book(facts={"fact": value})) is kept
+
+
+def test_cpu_time_is_counted_with_that_of_a_servers_processes() -> None:
+    """A process with the name of keys, whose parent names itself like no process of the server."""
+    named = "open('/proc/self/comm', 'w').write('hotdesk-keys'); sum(range(10**6)); print('done', flush=True); input()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {named!r}])"
+    argv = [sys.executable, "-c", parent]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "done\n"
+        first, child = family_of(server.pid)
+        used = use_of(server.pid)
+        server.communicate("\n")
+    assert first == server.pid != child
+    assert used.keys() == {"server", "hotdesk-keys"}
+    assert 1 < used["hotdesk-keys"] < 60_000
+    with pytest.raises(OSError, match=str(child)):
+        cpu_of(child)
 
 
 def test_a_run_that_measured_nothing_breaks_every_promise_but_the_aims() -> None:
