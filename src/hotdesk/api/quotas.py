@@ -78,13 +78,23 @@ class Bucket:
 
     def draw(self, rate: float, now: float) -> float:
         """Take one token; return the seconds until one is available, or 0 if one was."""
-        most = max(1.0, 2 * rate)
-        self.tokens = min(most, self.tokens + (now - self.at) * rate)
-        self.at = now
+        self.tokens, self.at = self.count(rate, now), now
         if self.tokens < 1:
             return (1 - self.tokens) / rate
         self.tokens -= 1
         return 0.0
+
+    def count(self, rate: float, now: float) -> float:
+        return min(get_burst(rate), self.tokens + (now - self.at) * rate)
+
+    def is_full(self, rate: float, now: float) -> bool:
+        """Return whether nothing is lost if the bucket is forgotten."""
+        return self.count(rate, now) >= get_burst(rate)
+
+
+def get_burst(rate: float) -> float:
+    """Return how many requests may come at once."""
+    return max(1.0, 2 * rate)
 
 
 @dataclass(slots=True)
@@ -148,7 +158,7 @@ class Quotas:
         if rate is None:
             return
         now = self.clock()
-        bucket = self.buckets.setdefault((tenant, kind), Bucket(max(1.0, 2 * rate), now))
+        bucket = self.buckets.setdefault((tenant, kind), Bucket(get_burst(rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
             raise QuotaError(f"tenant {tenant} is limited to {rate:g} {ASKS[kind]} a second; wait {wait:.1f} s", wait)
 

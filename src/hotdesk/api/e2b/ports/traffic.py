@@ -30,7 +30,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
 from hotdesk.api.e2b.templates import PLAIN, parse_image_name
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.http.dispatch import NOT_SERVED, Aim, get_host_name, list_own_names
-from hotdesk.api.quotas import Bucket, QuotaError, Quotas
+from hotdesk.api.quotas import Bucket, QuotaError, Quotas, get_burst
 from hotdesk.api.settings import Serving
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.room.room import GATE
@@ -46,10 +46,6 @@ AT_ONCE = 256
 """Concurrent requests to one sandbox: to envd, and to its ports."""
 
 
-_MAX_PACES = 10_000
-"""Share links whose request rate is remembered."""
-
-
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Forwards requests to sandboxes."""
@@ -59,7 +55,7 @@ class Traffic:
     under_way: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """Number of running requests, by sandbox and whether they are for envd."""
     paces: dict[str, Bucket] = field(default_factory=dict)
-    """Token buckets of share links."""
+    """Token buckets of share links, the one used last at the end; a full one is forgotten."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         aim: Aim = scope["aim"]
@@ -161,10 +157,11 @@ class Traffic:
     def pace(self, share: Share) -> None:
         """Count a request through a share link; `QuotaError` when they come too fast."""
         rate, now = self.sandboxes.serving.share_rate, time.monotonic()
-        if len(self.paces) > _MAX_PACES:
-            self.paces.clear()
-        bucket = self.paces.setdefault(share.id, Bucket(max(1.0, 2 * rate), now))
-        if (wait := bucket.draw(rate, now)) > 0:
+        bucket = self.paces[share.id] = self.paces.pop(share.id, Bucket(get_burst(rate), now))
+        wait = bucket.draw(rate, now)
+        while self.paces[oldest := next(iter(self.paces))].is_full(rate, now):
+            del self.paces[oldest]
+        if wait > 0:
             raise QuotaError(f"this share link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
 
 
