@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError
 from hotdesk.api.cluster_host import ClusterHost
 from hotdesk.api.e2b.hibernate import SavedSandboxes, list_tenant_names, report_failure
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
-from hotdesk.api.e2b.responses import E2bError, log
+from hotdesk.api.e2b.responses import E2bError, log, make_not_connected_error
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.log import LOG
 from hotdesk.api.log import describe as describe_error
@@ -33,7 +33,7 @@ from hotdesk.cluster.runtime import ClusterRuntime
 from hotdesk.config import WALLS
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import ID_SHAPE, Desk, DeskId
-from hotdesk.errors import HotdeskError
+from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.linux import private_files
 
 FOLDER = "live"
@@ -154,7 +154,8 @@ class LiveRecords:
         try:
             if (node := cluster.nodes.find(missing.desk)) is not None:
                 if await cluster.on(node).has_desk(missing.desk):
-                    await self.take_up(missing, await cluster.take_over(missing.desk))
+                    adopted = cluster.desks.get(missing.desk)
+                    await self.take_up(missing, adopted or await cluster.take_over(missing.desk))
                     return
                 is_over = True
         except HotdeskError as e:
@@ -172,23 +173,37 @@ class LiveRecords:
             )
 
     async def take_up(self, missing: MissingSandbox, desk: Desk) -> None:
-        """Restore a sandbox; one that is no longer allowed is burnt."""
-        tenant, record = missing.tenant, missing.record
+        """Restore a sandbox; one that is no longer allowed is burnt. If this server fails now, it is tried again."""
+        tenant, record, cluster = missing.tenant, missing.record, _get_cluster(missing.tenant)
         try:
             scope = await self.saved.find_scope(record, tenant.name)
             sandbox = _make_sandbox(record, tenant, desk, self.sandboxes, scope)
-            tenant.host.count(DeskId(desk.id), sandbox.spec)
-        except (HotdeskError, E2bError) as e:
+        except (E2bError, BriefError) as e:
             log(e)
-            await self.forget(missing)
-            try:
-                await tenant.host.burn(DeskId(desk.id))
-            except HotdeskError as burning:
-                log(burning)
+            await self.reject(missing)
             return
+        except (HotdeskError, OSError) as e:
+            cluster.expected.add(missing.desk)  # its node may be lost and return meanwhile
+            LOG.write_seldom("error", describe_error(e), ("missing", record.id))
+            return
+        tenant.host.count(missing.desk, sandbox.spec)
+        cluster.give_up(missing.desk)
         self.missing.pop(record.id, None)
         self.sandboxes.add(sandbox)
         self.written[sandbox.id] = (tenant, b"")
+
+    async def reject(self, missing: MissingSandbox) -> None:
+        await self.forget(missing)
+        try:
+            await missing.tenant.host.burn(missing.desk)
+        except HotdeskError as e:
+            log(e)
+
+    def require_known(self, sandbox: str, tenant: str | None = None) -> None:
+        """Raise a retryable error if a sandbox is not found yet; with `tenant`, only for one that may be its own."""
+        found = self.missing.get(sandbox)
+        if tenant in self.unread or (found is not None and tenant in (None, found.tenant.name)):
+            raise make_not_connected_error(sandbox)
 
 
 def _get_cluster(tenant: Tenant) -> ClusterRuntime:

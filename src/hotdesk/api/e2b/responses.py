@@ -13,10 +13,15 @@ from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, WallEr
 
 ENVD_VERSION = "0.6.13"
 """The version of envd as the SDKs see it; it decides which features they use."""
+_CONNECT_WAIT_S = 2
+"""Seconds after which a request for a sandbox on a node may be repeated: the server dials nodes about as often."""
 
 
 class E2bError(Exception):
     """An error response that ends a request."""
+
+    wait: int | None = None
+    """Seconds after which the request may be repeated; `None` if that does not help."""
 
     def __init__(self, status: int, message: str, **more: object) -> None:
         super().__init__(message)
@@ -24,7 +29,9 @@ class E2bError(Exception):
         self.body = {"code": status, "message": message, **more}
 
     def make_response(self) -> Response:
-        headers = {"Should-Retry": "false"} if self.status in (429, 503) else None
+        headers = {"Should-Retry": "false"} if self.status in (429, 503) else {}
+        if self.wait is not None:
+            headers = {"Retry-After": str(self.wait)}
         return answer(self.body, self.status, headers)
 
 
@@ -44,6 +51,14 @@ def make_not_running_error(sandbox: str) -> E2bError:
 def make_not_paused_error(why: str) -> E2bError:
     """Return the error for a sandbox that still runs: to the SDKs, 409 means paused, and an error code damaged."""
     return E2bError(503, f"{why}, so it was not paused; try again, or kill it")
+
+
+def make_not_connected_error(sandbox: str) -> E2bError:
+    """Return the error for a sandbox on a node that this server, which was restarted, waits for."""
+    name = make_printable(sandbox[:64])
+    error = E2bError(503, f"sandbox '{name}' is not connected to this server yet, which was restarted; try again")
+    error.wait = _CONNECT_WAIT_S
+    return error
 
 
 def make_unknown_route_error() -> E2bError:

@@ -260,6 +260,8 @@ class Sandboxes:
     def get(self, tenant: str, sandbox: str) -> Sandbox:
         """Return a tenant's sandbox; 404 for another tenant's, as for an unknown one."""
         found = self.by_id.get(sandbox)
+        if found is None and self.live is not None:
+            self.live.require_known(sandbox, tenant)
         if found is None or found.tenant.name != tenant or has_ended(found):
             raise make_not_found_error(sandbox)
         return found

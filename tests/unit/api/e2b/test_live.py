@@ -19,12 +19,15 @@ from hotdesk.api.cluster_host import ClusterHost
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.hibernate import SavedSandboxes
 from hotdesk.api.e2b.live import LiveRecords, get_folder
+from hotdesk.api.e2b.ports.traffic import Traffic
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, SandboxOrder
+from hotdesk.api.http.dispatch import Aim
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant, Tenants, get_settings
 from hotdesk.api.walls import TenantWalls
-from hotdesk.brief.data import CLOSED
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.dialer import NodeDialer
 from hotdesk.cluster.discovery import Address
 from hotdesk.cluster.names import new_node_id
@@ -158,6 +161,10 @@ class LateCluster(ClusterRuntime):
 
     failures = 0
     found: set[str]
+    burnt: list[DeskId]
+
+    async def burn(self, desk: DeskId) -> None:
+        self.burnt.append(desk)
 
     def on(self, node: ClusterNode) -> LateNode:
         calls = LateNode(node, self.tenant, self.owner, self.seal)
@@ -198,14 +205,15 @@ async def restarted(folder: Path, desk: DeskId) -> AsyncIterator[Restart]:
     async with background() as tasks, anyio.create_task_group() as group:
         nodes = Nodes([], ssl.create_default_context(), tasks, print)
         host = ClusterHost(config, "default", Quotas(), TenantWalls(), nodes)
-        host.cluster = cluster = LateCluster(config, nodes, "default", tasks)
-        cluster.found = set()
+        host.cluster = host.runtime = cluster = LateCluster(config, nodes, "default", tasks)
+        cluster.found, cluster.burnt = set(), []
         host.cluster.departed = lambda desk: None
         sandboxes = Sandboxes(Serving(), group, Defaults(CLOSED, {}))
         tenant = Tenant("default", config, host)
         registry = Tenants(config, group, nodes=nodes, open={"default": tenant})
         live = LiveRecords(sandboxes, SavedSandboxes(sandboxes, cast(Any, None), registry), registry)
         live.settle_seconds = 0.01
+        sandboxes.live = live
         await LiveRecords(sandboxes, live.saved, registry).write(sandbox_of(tenant, desk))
         await live.restore_by_name("default")
         yield Restart(live, cluster, get_folder(tenant) / f"{desk}.json", tasks)
@@ -235,6 +243,74 @@ async def test_a_sandbox_that_cannot_be_adopted_at_first_is_restored_later(tmp_p
             assert desk in restart.cluster.expected
         await restart.look()
         assert list(restart.live.sandboxes.by_id) == [desk]
+
+
+async def test_a_request_for_a_sandbox_whose_node_has_not_joined_yet_may_be_repeated(tmp_path: Path) -> None:
+    desk = new_node_id("n1")
+    async with restarted(tmp_path, desk) as restart:
+        sandboxes = restart.live.sandboxes
+        traffic = Traffic(sandboxes)
+        with pytest.raises(E2bError) as refused:
+            sandboxes.get("default", desk)
+        assert (refused.value.status, refused.value.make_response().headers["retry-after"]) == (503, "2")
+        with pytest.raises(E2bError) as refused:
+            await traffic.find(Aim(desk, 8000), {})
+        assert (refused.value.status, refused.value.make_response().headers["retry-after"]) == (503, "2")
+        with pytest.raises(E2bError, match="not found") as refused:
+            sandboxes.get("another-tenant", desk)
+        assert refused.value.status == 404
+        restart.join()
+        await restart.look()
+        with pytest.raises(E2bError, match="not found") as refused:
+            sandboxes.get("default", desk)
+        assert refused.value.status == 404
+
+
+async def test_requests_of_a_tenant_whose_records_are_not_read_yet_may_be_repeated(tmp_path: Path) -> None:
+    async with restarted(tmp_path, new_node_id("n1")) as restart:
+        restart.live.unread.add("late")
+        with pytest.raises(E2bError) as refused:
+            restart.live.sandboxes.get("late", new_node_id("n1"))
+        assert refused.value.status == 503
+
+
+@dataclass
+class FailingScopes:
+    """Computes scopes; fails with the errors that a test chooses."""
+
+    errors: list[Exception]
+
+    async def find_scope(self, record: object, tenant: str) -> Scope:
+        if self.errors:
+            raise self.errors.pop(0)
+        return CLOSED
+
+
+@pytest.mark.parametrize("error", [HostError("the machine has no memory"), OSError(24, "Too many open files")])
+async def test_a_sandbox_is_not_burnt_because_this_server_fails_for_a_moment(tmp_path: Path, error: Exception) -> None:
+    desk = new_node_id("n1")
+    async with restarted(tmp_path, desk) as restart:
+        restart.live.saved = cast(Any, FailingScopes([error, error]))
+        restart.join(desk)
+        for _ in range(2):
+            await restart.look()
+            assert restart.file.exists()
+            assert desk in restart.cluster.expected
+        await restart.look()
+        assert list(restart.live.sandboxes.by_id) == [desk]
+        assert not restart.live.missing
+        assert not restart.cluster.expected
+
+
+async def test_a_sandbox_that_is_no_longer_allowed_is_burnt(tmp_path: Path) -> None:
+    desk = new_node_id("n1")
+    async with restarted(tmp_path, desk) as restart:
+        restart.live.saved = cast(Any, FailingScopes([E2bError(400, "this network is not allowed any more")]))
+        restart.join(desk)
+        await restart.look()
+        assert restart.cluster.burnt == [desk]
+        assert not restart.file.exists()
+        assert not restart.live.sandboxes.by_id
 
 
 async def test_a_sandbox_whose_node_answers_without_its_desk_is_forgotten(tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ class Traffic:
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
         """Return the sandbox a request is for; a paused one is resumed if the caller would be admitted."""
         sandbox = self.sandboxes.by_id.get(aim.sandbox)
+        if sandbox is None and self.sandboxes.live is not None:
+            self.sandboxes.live.require_known(aim.sandbox)
         if sandbox is None or has_ended(sandbox):
             raise make_not_running_error(aim.sandbox)
         if sandbox.state != "running":
