@@ -25,6 +25,10 @@ START_SECONDS = 120.0
 """Seconds a pod may take until its guest connects: an image may have to be fetched."""
 GONE_SECONDS = 15.0
 """Seconds to wait until the cluster reports that a deleted pod is gone."""
+_DELETE_INTERVAL_S = 30.0
+"""Seconds between two attempts to delete a pod whose end the cluster has not reported."""
+_GIVE_UP_S = 3600.0
+"""Seconds after which such a pod is reported and left to the cluster, which enforces its deadline."""
 _MARGIN_S = 60.0
 """Seconds that Kubernetes lets a pod run beyond its deadline, which the agent enforces."""
 _ATTEMPTS = 4
@@ -43,6 +47,8 @@ class Pod:
     node: str = ""
     streams: DeskStreams | None = None
     failure: str = ""
+    ended: float = math.inf
+    """Monotonic time from which it must not run any more."""
     gone: anyio.Event = field(default_factory=anyio.Event)
     """Set when the cluster reports that the pod is gone."""
 
@@ -62,11 +68,15 @@ class PodFleet:
         self.listener = listener
         self.trust = trust
         self.pods: dict[str, Pod] = {}
+        """Pods by desk, also those that were deleted and whose end the cluster has not reported."""
+        self.gone_seconds = GONE_SECONDS
         trust.on_open = self.fail_all
 
     async def follow(self) -> None:
-        """Note what becomes of the pods, until cancelled."""
-        await self.cluster.follow(self.note)
+        """Note what becomes of the pods, and delete those again that have not ended, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.delete_leftovers)
+            await self.cluster.follow(self.note)
 
     def note(self, report: PodReport) -> None:
         """Note one report. One about an earlier pod of the same name does not count."""
@@ -161,27 +171,61 @@ class PodFleet:
                 return
         raise DeskError(f"the pod of desk {pod.desk} was changed by another process; open another desk")
 
-    async def end(self, pod: Pod, *, wait: bool = True) -> None:
-        """Delete a pod; with `wait`, return when the cluster reports that it is gone, or after some time."""
-        self.listener.forget(pod.desk)
-        if pod.streams is not None:
-            pod.streams.close()
-        await self.cluster.delete(pod.desk, pod.uid)
-        if wait:
-            with anyio.move_on_after(GONE_SECONDS) as scope:
-                await pod.gone.wait()
-            if scope.cancelled_caught:
-                raise HostError(
-                    f"the pod of desk {pod.desk} was deleted, but the cluster has not reported its end within "
-                    f"{GONE_SECONDS:.0f} s; its node may not respond"
-                )
+    async def end(self, pod: Pod) -> None:
+        """Delete a pod; return when the cluster reports that it is gone, or raise `HostError` after some time.
+
+        Until the cluster reports it, `follow` deletes the pod again.
+        """
+        await self.delete(pod, pod.streams)
+        with anyio.move_on_after(self.gone_seconds) as scope:
+            await pod.gone.wait()
+        if scope.cancelled_caught:
+            raise HostError(
+                f"the pod of desk {pod.desk} was deleted, but the cluster has not reported its end within "
+                f"{self.gone_seconds:.0f} s; its node may not respond"
+            )
         self.pods.pop(pod.desk, None)
 
     async def clean_up(self, pod: Pod) -> None:
         """Delete a pod that was not handed over, whatever state it is in."""
+        with anyio.move_on_after(self.gone_seconds, shield=True), suppress(HotdeskError):
+            await self.delete(pod, pod.guest.streams)
+            self.pods.pop(pod.desk, None)
+
+    async def delete(self, pod: Pod, streams: DeskStreams | None) -> None:
+        pod.ended = time.monotonic()
         self.listener.forget(pod.desk)
-        if (streams := pod.guest.streams) is not None:
+        if streams is not None:
             streams.close()
-        with anyio.move_on_after(GONE_SECONDS, shield=True), suppress(HotdeskError):
+        await self.cluster.delete(pod.desk, pod.uid)
+
+    async def delete_leftovers(self) -> None:
+        while True:
+            await anyio.sleep(_DELETE_INTERVAL_S)
+            for pod in list(self.pods.values()):
+                if time.monotonic() - pod.ended > self.gone_seconds:
+                    await self.delete_leftover(pod)
+
+    async def delete_leftover(self, pod: Pod) -> None:
+        """Delete a pod again whose end was not reported; after `_GIVE_UP_S`, report and forget it."""
+        with suppress(HotdeskError):  # `end` has reported it
             await self.cluster.delete(pod.desk, pod.uid)
-        self.pods.pop(pod.desk, None)
+            if await self.is_gone(pod):
+                self.pods.pop(pod.desk, None)
+                return
+        if time.monotonic() - pod.ended > _GIVE_UP_S:
+            self.pods.pop(pod.desk, None)
+            self.listener.log(
+                HostError(
+                    f"the cluster has not reported the end of the pod of desk {pod.desk}, which was to be deleted "
+                    f"{_GIVE_UP_S / 60:.0f} minutes ago; `kubectl describe pod {pod.desk}` shows its state. It may run "
+                    "until its deadline"
+                )
+            )
+
+    async def is_gone(self, pod: Pod) -> bool:
+        try:
+            stored = await self.cluster.read(pod.desk)
+        except DeskGone:
+            return True
+        return bool(pod.uid) and (stored.get("metadata") or {}).get("uid") != pod.uid
