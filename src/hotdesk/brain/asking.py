@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 
 from hotdesk.brain.compaction import estimate_tokens, fit
-from hotdesk.brain.models.seam import LanguageModel, ModelRequest, Reply, RequestTooLongError, TokenUsage
+from hotdesk.brain.models.seam import LanguageModel, ModelRequest, Reply, RequestTooLongError
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError, make_printable
 
 _REFUSAL_CHARS = 300
 
 
-def make_asker(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
+def make_asker(
+    models: Sequence[LanguageModel], note_unused: Callable[[Reply], None]
+) -> Callable[[ModelRequest], Awaitable[Reply]]:
     """Return a function that asks the first model that replies; one that failed or refused is not asked again."""
-    return Asker(list(models)).ask
+    return Asker(list(models), note_unused).ask
 
 
 @dataclass(slots=True)
@@ -23,10 +25,10 @@ class Asker:
     """The models of one step that are left."""
 
     models: list[LanguageModel]
+    note_unused: Callable[[Reply], None]
+    """Records a reply that was paid for and is not used."""
     failures: dict[str, str] = field(default_factory=dict)
     """Why models are not asked again, by name."""
-    unused: TokenUsage | None = None
-    """The cost of replies that were not used; the next reply bears it."""
     room: int | None = None
     """Tokens of a conversation that a model accepts, once a provider refused a longer one."""
 
@@ -35,7 +37,7 @@ class Asker:
         while True:
             model = self.models[0]
             try:
-                reply = self.charge(await self.ask_fitting(model, request))
+                reply = await self.ask_fitting(model, request)
             except ModelError as e:
                 self.failures[model.name] = str(e)
                 if len(self.models) == 1:
@@ -46,13 +48,8 @@ class Asker:
                 if len(self.models) == 1:
                     return replace(reply, calls=(), native=())
                 self.failures[model.name] = f"{model.name} refused: {describe_refusal(reply)}"
-                self.unused = reply.usage  # with what it already bears
+                self.note_unused(replace(reply, calls=(), native=()))
             del self.models[0]
-
-    def charge(self, reply: Reply) -> Reply:
-        """Add the cost of replies that were not used."""
-        unused, self.unused = self.unused, None
-        return reply if unused is None else replace(reply, usage=unused.add(reply.usage))
 
     async def ask_fitting(self, model: LanguageModel, request: ModelRequest) -> Reply:
         """Ask a model; if the conversation is too long for it, ask once more with half of it."""
@@ -72,7 +69,7 @@ class Asker:
                 raise refusal
             return reply
         if refusal is None:
-            self.unused = reply.usage if self.unused is None else self.unused.add(reply.usage)
+            self.note_unused(reply)
         return await model.ask(shorter)
 
     def fit(self, request: ModelRequest) -> ModelRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from hotdesk.brain.asking import make_asker
@@ -60,7 +61,8 @@ class ModelBrain:
             log.note_plan(plan, 1, ())
             return plan
         window = min(model.window for model in self.planners)
-        return await make_plan(make_asker(self.planners), task, self.job, log, window=window)
+        ask = make_asker(self.planners, partial(log.note_unused, ""))
+        return await make_plan(ask, task, self.job, log, window=window)
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
         """Carry out one step; after a failed attempt the planner does it."""
@@ -69,7 +71,8 @@ class ModelBrain:
         models = self.list_takers(situation.attempt)
         window = min(model.window for model in models)
         native = all(model.native_screen for model in models)
-        loop = Loop(situation, stage, log, make_asker(models), window, self.notes, self.job.digest[:16], native)
+        ask = make_asker(models, partial(log.note_unused, situation.step.name))
+        loop = Loop(situation, stage, log, ask, window, self.notes, self.job.digest[:16], native)
         loop.earlier = self.find_conversation(situation, models[0])
         ended = await loop.take()
         if ended.done:

@@ -119,6 +119,10 @@ class Log(Protocol):
         """
         ...
 
+    def note_unused(self, step: str, reply: Reply) -> None:
+        """Record the cost of a reply that is not used: its model refused, or the conversation did not fit."""
+        ...
+
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         """Record the result of a call; return the name of the paper that stores it."""
         ...

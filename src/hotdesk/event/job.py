@@ -113,6 +113,8 @@ class Thought:
     """The server's address. Empty: the vendor's own, or none, as for a script."""
     stored: int = 0
     """Tokens written to the provider's prompt cache. Older journals have them in `cached`."""
+    is_unused: bool = False
+    """Whether another model was asked instead, or the same one with less: the reply was paid for and has no turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import field
 
-from hotdesk.brain.models.seam import ModelRequest, Reply
+from hotdesk.brain.models.seam import ModelRequest, Reply, TokenUsage
 from hotdesk.brain.seam import BudgetBalance, BudgetSpentError
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
@@ -38,14 +38,20 @@ class ItemLog:
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Record a reply and count its cost; raise if its tool calls exceed a budget."""
-        usage = reply.usage
-        self.cost.tokens += usage.input + usage.output + usage.stored + usage.cached // 10
-        self.cost.dollars += usage.dollars or 0.0
+        self.count_usage(reply.usage)
         self.require_budget(len(reply.calls))
         first = self.cost.acts + 1
         self.cost.acts += len(reply.calls)
         self.add({"step": step, "model": reply.model, "text": _cut(reply.text), "ms": ms})
         return [first + place for place in range(len(reply.calls))]
+
+    def note_unused(self, step: str, reply: Reply) -> None:
+        self.count_usage(reply.usage)
+        self.add({"step": step, "model": reply.model, "text": _cut(reply.text), "unused": True})
+
+    def count_usage(self, usage: TokenUsage) -> None:
+        self.cost.tokens += usage.input + usage.output + usage.stored + usage.cached // 10
+        self.cost.dollars += usage.dollars or 0.0
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         arguments = _cut(json.dumps(call.arguments, default=str))

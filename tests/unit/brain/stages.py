@@ -53,10 +53,14 @@ class Kept:
     seen: dict[int, tuple[Call, Observation]] = field(default_factory=dict)
     numbers: Iterable[int] = field(default_factory=lambda: count(1))
     checks: int = 0
+    unused: list[Reply] = field(default_factory=list)
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         self.thoughts.append(reply)
         return [number for _, number in zip(reply.calls, self.numbers, strict=False)]
+
+    def note_unused(self, step: str, reply: Reply) -> None:
+        self.unused.append(reply)
 
     def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         assert act not in self.seen

@@ -91,13 +91,15 @@ ONE = Plan((Step("one", "Write it.", makes=("out.txt",)),))
 
 async def test_the_next_model_takes_over_when_one_fails_and_stays_for_the_step() -> None:
     first, second = fails("first", Reply("1")), in_turn(Reply("2"), Reply("3"))
-    ask = make_asker([first, second])
+    unused = list[Reply]()
+    ask = make_asker([first, second], unused.append)
     assert [(await ask(ModelRequest("", ()))).text for _ in range(3)] == ["1", "2", "3"]
     assert len(first.asked) == 2
 
 
 async def test_when_no_model_answers_all_failures_are_reported() -> None:
-    ask = make_asker([fails("first"), fails("second", Reply("2"))])
+    unused = list[Reply]()
+    ask = make_asker([fails("first"), fails("second", Reply("2"))], unused.append)
     assert (await ask(ModelRequest("", ()))).text == "2"
     for _ in range(2):
         with pytest.raises(ModelError, match=r"^first is down; then second is down$"):
@@ -213,6 +215,21 @@ async def test_a_spent_budget_pauses_a_resumed_job_before_any_request(tmp_path: 
     again = await carry_out(tmp_path, job, [model], goes_on=paused.job)
     assert again.outcome == "paused"
     assert len(model.asked) == asked
+
+
+async def test_the_cost_of_a_refusal_is_recorded_although_every_other_model_fails(tmp_path: Path) -> None:
+    refusal = replace(wants(("shell", {"command": "true"})), stop="refused", usage=PRICED, model="test:refuses")
+    models = [Planned(lambda request: refusal, "test:refuses", plan=ONE), fails("spare")]
+    paused = await carry_out(tmp_path, job_at(tmp_path), models)
+    assert paused.outcome == "paused", paused.why
+    [thought] = events(tmp_path, paused.job, Thought)
+    assert (thought.model, thought.dollars, thought.is_unused) == ("test:refuses", 0.5, True)
+    assert not events(tmp_path, paused.job, Acted)
+    left = [write(), finishes()]
+    again = Planned(lambda request: left.pop(0), "test:says", plan=ONE)
+    done = await carry_out(tmp_path, job_at(tmp_path), [again], goes_on=paused.job)
+    assert done.outcome == "done", done.why
+    assert not any(isinstance(each, Reply) for each in again.asked[0].history)
 
 
 async def test_planning_counts_against_the_budget(tmp_path: Path) -> None:

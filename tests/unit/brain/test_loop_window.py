@@ -77,6 +77,9 @@ class Log:
         self.acts += len(reply.calls)
         return list(range(self.acts - len(reply.calls), self.acts))
 
+    def note_unused(self, step: str, reply: Reply) -> None:
+        raise AssertionError("every reply is used")
+
     def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         return ""
 

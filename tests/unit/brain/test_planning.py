@@ -58,6 +58,9 @@ class Notes:
         self.thoughts.append(reply)
         return []
 
+    def note_unused(self, step: str, reply: Reply) -> None:
+        raise AssertionError("every reply is used")
+
     def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         self.seen.append((act, call.tool, seen.text))
         return ""

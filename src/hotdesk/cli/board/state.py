@@ -89,7 +89,7 @@ class State:
                 self.read_plan(event.paper)
             case StepBegun() if event.model and event.step != "desk":
                 self.model = event.model
-            case Thought():
+            case Thought() if not event.is_unused:
                 self.thought = extract_words(self.read_paper(event.paper)) or self.thought
             case Acted():
                 self.tool, self.outcome, self.fallback = event.tool, "", ""

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TypeVar
 
 import anyio
@@ -162,16 +162,7 @@ class JobLog:
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         self.thinking = not step
         self.step = step
-        used = reply.usage
-        paper = self.papers.write(json.dumps(reply_to_json(reply)))
-        event = Thought(
-            *(self.job, step, self.spent.replies + 1, reply.model, paper),
-            *(used.input, used.output, used.cached, used.up, ms),
-            -1.0 if used.dollars is None else used.dollars,
-            reply.address,
-            used.stored,
-        )
-        self.spent.add(event)
+        event = self.count_reply(step, reply, ms)
         if not step:  # a planner's calls are not carried out
             self.note(event)
             return [0] * len(reply.calls)
@@ -193,6 +184,23 @@ class JobLog:
         self.spent.acts += len(acts)
         self.note(event, *acts)
         return [act.act for act in acts]
+
+    def note_unused(self, step: str, reply: Reply) -> None:
+        self.note(replace(self.count_reply(step, reply, 0), is_unused=True))
+
+    def count_reply(self, step: str, reply: Reply, ms: int) -> Thought:
+        """Charge the budget for a reply; return its event."""
+        used = reply.usage
+        paper = self.papers.write(json.dumps(reply_to_json(reply)))
+        event = Thought(
+            *(self.job, step, self.spent.replies + 1, reply.model, paper),
+            *(used.input, used.output, used.cached, used.up, ms),
+            -1.0 if used.dollars is None else used.dollars,
+            reply.address,
+            used.stored,
+        )
+        self.spent.add(event)
+        return event
 
     def note_look(self, question: str, reply: Reply, ms: int) -> None:
         """Record a vision model's question, answer and cost, on disk when this returns, and charge the budget."""

@@ -40,7 +40,7 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
             case StepBegun() if event.step not in OURS and attempts.get(event.step) != event.attempt:
                 attempts[event.step] = event.attempt
                 replies[event.step] = []  # an attempt that was interrupted and resumed begins twice, and goes on
-            case Thought() if event.step:
+            case Thought() if event.step and not event.is_unused:
                 replies[event.step].append(reply_from_json(json.loads(papers.read_text(event.paper))))
     if not plan:
         raise BriefError(f"job {job} has no recorded plan, so there are no decisions to repeat")

@@ -204,7 +204,7 @@ class ResumeState:
     def take_turn(self, event: Thought | Acted | Observed) -> None:
         turns = self.turns if event.step == self.current else self.again
         match event:
-            case Thought() if event.step:
+            case Thought() if event.step and not event.is_unused:
                 turns.append(RecordedTurn(event))
             case Acted():
                 turns[-1].acts.append(event)

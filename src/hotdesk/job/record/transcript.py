@@ -37,7 +37,8 @@ def _describe_paper(event: Event) -> tuple[str, str] | None:
     """Return a description of an event's paper and the paper's name, or `None` for an event without one."""
     match event:
         case Thought():
-            return f"{event.step or 'planning'}, turn {event.turn}: {event.model}", event.paper
+            use = ", not used" if event.is_unused else ""
+            return f"{event.step or 'planning'}, turn {event.turn}: {event.model}{use}", event.paper
         case VisionAsked():
             return f"{event.step}, a picture: {event.model}, {event.outcome} after {event.ms} ms", event.paper
         case Acted():

@@ -83,7 +83,7 @@ class Timeline:
 
     def take_turn(self, event: Thought | Acted | Observed, at: int, number: int) -> None:
         match event:
-            case Thought() if event.step:
+            case Thought() if event.step and not event.is_unused:
                 reply = self.reading.read_json(event.paper)
                 self.words = format_one_line(str(reply.get("text") or reply.get("thought") or ""))
             case Acted():
