@@ -43,6 +43,7 @@ from hotdesk.api.http.hsts import Strict
 from hotdesk.api.http.http2.connection import NegotiatedProtocol
 from hotdesk.api.http.metrics_middleware import Measured
 from hotdesk.api.http.protocol import Protocol
+from hotdesk.api.http.websocket import WebSocketProtocol
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.launch.launcher_client import open_launcher
 from hotdesk.api.log import LOG
@@ -260,7 +261,7 @@ def _build_listener(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     served = Strict(app, serving.names) if tls else app
     protocol = NegotiatedProtocol if tls and serving.http2 else Protocol
     config = uvicorn.Config(
-        served, http=protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
+        served, http=protocol, ws=WebSocketProtocol, loop="none", lifespan="off", log_config=None, log_level="error",
         ws_max_size=MAX_BODY_BYTES, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE, proxy_headers=False, backlog=_AT_A_TIME, **files,  # type: ignore[arg-type]
     )  # fmt: skip

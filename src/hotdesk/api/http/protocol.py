@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import resource
-import socket
-import struct
-import sys
 from collections.abc import Collection
-from contextlib import suppress
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-LINGER = struct.pack("ii", 1, 0)
+from hotdesk.api.http.write_watch import WRITE_STALL_S, WriteWatch, reset_connection
+
 HEAD_LIMIT = 64 << 10
 """Bytes of a request's head, approximately: data that was read together with it counts, too."""
 MAX_HEADERS = 256
@@ -21,17 +18,12 @@ HEAD_TIMEOUT_S = 10.0
 """Seconds for a head, counted from the connection or its first byte; also for the rest of a body that is not read."""
 BODY_TIMEOUT_S = 30.0
 """Seconds to wait for the next byte of a body."""
-WRITE_STALL_S = 60.0
-WRITE_PROGRESS = 4 << 10
-"""Seconds, and the bytes of a waiting response that a client must accept in that time."""
 MAX_DESCRIPTORS = 1 << 16
 """Maximum number of file descriptors: half of them are for connections, half of those for one client address."""
 JOINED = 16 << 10
 """Bytes of a response that are sent at once, without waiting for more."""
 BUFFER = 64 << 10
 """Bytes that may wait in a connection that was handed over."""
-_BYTES_ACKED = slice(120, 128)
-"""Where Linux's `struct tcp_info` has `tcpi_bytes_acked`."""
 AIMED = re.compile(rb"[0-9]{1,5}-i[a-z0-9]{20}\.", re.IGNORECASE)
 """The beginning of the host name of a sandbox's port."""
 
@@ -86,12 +78,11 @@ class Protocol(HttpToolsProtocol):
     wait_timer: asyncio.TimerHandle | None = None
     """The timer that cuts the connection if nothing comes."""
     write_stall_s = WRITE_STALL_S
-    write_timer: asyncio.TimerHandle | None = None
-    """The timer that cuts the connection if a response waits and its client accepts too little."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.joined = JoinedWrites(transport, self.loop)
+        self.writes = WriteWatch(transport, self.loop, self.write_stall_s, self.reset)
         if is_full(self.connections, self.client):
             self.reset()
             return
@@ -99,46 +90,17 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.stop_waiting()
-        self.stop_watching()
+        self.writes.stop()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self.watch()
+        self.writes.start()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self.is_answering() or not self.transport.get_write_buffer_size():
-            self.stop_watching()
-
-    def watch(self) -> None:
-        """Start the time in which the client must accept some of what waits for it."""
-        self.stop_watching()
-        self.write_timer = self.loop.call_later(self.write_stall_s, self.check_progress, self.count_accepted())
-
-    def stop_watching(self) -> None:
-        if self.write_timer is not None:
-            self.write_timer.cancel()
-            self.write_timer = None
-
-    def check_progress(self, accepted: int) -> None:
-        """Cut the connection if a response waits, and since `accepted` bytes its client has accepted too little."""
-        self.write_timer = None
-        if not self.transport.get_write_buffer_size():
-            return
-        if self.count_accepted() - accepted < WRITE_PROGRESS:
-            self.reset()
-        else:
-            self.watch()
-
-    def count_accepted(self) -> int:
-        """Return how many bytes the client's kernel has acknowledged: buffers here do not show it with TLS."""
-        sock = self.transport.get_extra_info("socket")
-        try:
-            info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_ACKED.stop)
-        except (AttributeError, OSError):  # closed already, or no TCP
-            return 0
-        return int.from_bytes(info[_BYTES_ACKED], sys.byteorder)
+            self.writes.stop()
 
     def wait(self, seconds: float) -> None:
         """Start the timeout for whatever must come next."""
@@ -173,7 +135,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if not self.flow.write_paused:
-            self.stop_watching()
+            self.writes.stop()
         self.scope["extensions"] = {"hotdesk.reset": self.reset, "hotdesk.take": self.take}  # type: ignore[dict-item]
 
     def data_received(self, data: bytes) -> None:
@@ -217,12 +179,12 @@ class Protocol(HttpToolsProtocol):
         if self.unread:
             self.wait(HEAD_TIMEOUT_S)
         if self.transport.get_write_buffer_size():
-            self.watch()  # closing the connection waits for the rest
+            self.writes.start()  # closing the connection waits for the rest
         super().on_response_complete()
 
     def handle_websocket_upgrade(self) -> None:
         self.stop_waiting()
-        self.stop_watching()
+        self.writes.stop()
         self.is_websocket = True
         super().handle_websocket_upgrade()
 
@@ -240,19 +202,15 @@ class Protocol(HttpToolsProtocol):
 
         It does not fail if the client has already disconnected.
         """
-        sock = self.transport.get_extra_info("socket")
-        if sock is not None:
-            with suppress(OSError):  # closed already
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
         if self.cycle is not None:
             self.cycle.disconnected = True
-        self.transport.abort()
+        reset_connection(self.transport)
 
     def take(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Detach the connection: the new owner answers, and this protocol no longer writes to it."""
         assert self.cycle is not None
         self.stop_waiting()
-        self.stop_watching()
+        self.writes.start()  # until the connection is lost
         self.cycle.response_started = self.cycle.response_complete = self.cycle.disconnected = True
         reader = asyncio.StreamReader(BUFFER, self.loop)
         protocol = HandedOverConnection(reader, self)

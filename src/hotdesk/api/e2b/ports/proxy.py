@@ -17,6 +17,7 @@ import anyio.lowlevel
 from starlette.types import Receive, Send
 
 from hotdesk.api.e2b.ports.headers import Inward, build_outward_headers, format_upgrade
+from hotdesk.api.http.write_watch import RESET
 from hotdesk.dataclass import dataclass
 from hotdesk.door.http.framing import (
     LAST,
@@ -138,6 +139,7 @@ class Passing:
         return bytes(buffer[:end])
 
     async def switch(self, head: bytes) -> None:
+        """Pass bytes both ways. If a stream breaks off, both sides get a reset: after an end it would look whole."""
         reader, writer = self.take()
         self.begun = True
         try:
@@ -146,22 +148,29 @@ class Passing:
                 tasks.start_soon(self.relay_in, reader, tasks.cancel_scope)
                 await self.relay_out(writer, tasks.cancel_scope)
         finally:
+            if self.broken:
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                self.reset()
             writer.close()
 
     async def relay_in(self, reader: asyncio.StreamReader, scope: anyio.CancelScope) -> None:
         """Forward bytes into the desk until either side ends; then end both."""
-        with suppress(OSError):
+        try:
             while data := await reader.read(READ):
                 await send(self.sock, data)
                 await anyio.lowlevel.checkpoint()
+        except OSError as e:
+            self.broken.append(f"interrupted: {e}")
         scope.cancel()
 
     async def relay_out(self, writer: asyncio.StreamWriter, scope: anyio.CancelScope) -> None:
         """Forward bytes out of the desk until either side ends; then end both."""
-        with suppress(OSError):
+        try:
             while data := await _receive_in_turn(self.sock):
                 writer.write(data)
                 await writer.drain()
+        except OSError as e:
+            self.broken.append(f"interrupted: {e}")
         scope.cancel()
 
 

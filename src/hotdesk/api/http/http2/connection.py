@@ -327,7 +327,7 @@ class NegotiatedProtocol(Protocol):
         if transport.is_closing() or tls is None or tls.selected_alpn_protocol() != "h2":
             return
         self.stop_waiting()
-        self.stop_watching()
+        self.writes.stop()
         self.connections.discard(self)
         protocol = Http2Connection(self)
         transport.set_protocol(protocol)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 from starlette.types import ASGIApp, Message, Scope
 
 from hotdesk.api.http.http2.heads import write_head
-from hotdesk.api.http.protocol import BODY_TIMEOUT_S, WRITE_PROGRESS, is_aimed
+from hotdesk.api.http.protocol import BODY_TIMEOUT_S, is_aimed
+from hotdesk.api.http.write_watch import WRITE_PROGRESS
 from hotdesk.api.log import LOG
 
 if TYPE_CHECKING:
