@@ -40,7 +40,10 @@ class ServerLog:
 
     def report_error(self, error: Exception, scope: Mapping[str, Any] | None = None) -> None:
         """Log an error, and the method and path of the request in which it occurred."""
-        request = {} if scope is None else {"method": scope["method"], "path": scope["path"][:_MAX_PATH_CHARS]}
+        request: dict[str, str] = {}
+        if scope is not None:
+            method = scope.get("method", "GET")  # a WebSocket's scope has none
+            request = {"method": method, "path": scope["path"][:_MAX_PATH_CHARS]}
         self.write("error", describe(error), **request)
 
     def write_refusal(self, status: int, part: str, address: str) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
+from uvicorn.protocols.utils import ClientDisconnected
 
 from hotdesk.api.e2b.envd import envd
 from hotdesk.api.e2b.routes import call_route, control_route
@@ -19,6 +22,8 @@ Labels = tuple[str, str]
 NOBODY: Labels = ("none", "")
 """Labels of a request that no part answers."""
 _INTERNAL = "internal error; the server's log has the reason"
+_INTERNAL_CODE = 1011
+"""The WebSocket protocol's code of an internal error."""
 PAGE = {"/web/": "/web/{file}", "/content/": "/content/{link}"}
 
 
@@ -36,7 +41,7 @@ class Measured:
         had begun is cut by the HTTP server, because it is not complete.
         """
         if scope["type"] != "http":
-            await self.front(scope, receive, send)
+            await self.carry(scope, receive, send)
             return
         begun, status = time.monotonic(), 0
 
@@ -59,6 +64,27 @@ class Measured:
             if status in REFUSED:
                 LOG.write_refusal(status, part, str((scope.get("client") or ("",))[0]))
             self.measures.count(part, scope["method"], route, status, time.monotonic() - begun)
+
+    async def carry(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a WebSocket on; it is not counted. A defect is logged like one of a request."""
+        is_accepted = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal is_accepted
+            is_accepted = is_accepted or message["type"] == "websocket.accept"
+            await send(message)
+
+        try:
+            await self.front(scope, receive, send_and_note)
+        except (WebSocketDisconnect, ClientDisconnected):
+            return
+        except Exception as e:  # noqa: BLE001 - the rim: a defect in one stream ends no other
+            LOG.report_error(e, scope)
+            with suppress(OSError, RuntimeError):  # it is closed already
+                if is_accepted:
+                    await send({"type": "websocket.close", "code": _INTERNAL_CODE, "reason": _INTERNAL})
+                else:
+                    await build_refusal(scope, 500, "internal", _INTERNAL)(scope, receive, send)
 
 
 def _build_label_table(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
