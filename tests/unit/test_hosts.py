@@ -18,7 +18,7 @@ import pytest
 from tools.hosts import disk, kit, machines, results, state, steps
 from tools.hosts.__main__ import choose_steps
 from tools.hosts.emulator import MachineError, Session
-from tools.hosts.inside import agent
+from tools.hosts.inside import agent, run_tests
 from tools.hosts.kit import Kit
 from tools.hosts.machines import MACHINES, Machine
 from tools.hosts.results import MachineResult, StepResult
@@ -270,6 +270,13 @@ def test_every_sample_is_there() -> None:
         for name in names:
             file, _, function = name.partition("[")[0].partition("::")
             assert f"def {function}" in (kit.ROOT / "tests" / folder / file).read_text()
+
+
+def test_a_test_of_many_cases_is_sampled_evenly() -> None:
+    many = [f"a.py::test_calls[{number}]" for number in range(100)]
+    taken = run_tests.choose_cases([*many, "a.py::test_one", "a.py::test_two[x]", "a.py::test_two[y]"])
+    assert {"a.py::test_one", "a.py::test_two[x]", "a.py::test_two[y]", many[0], many[96]} <= taken
+    assert len(taken & {*many}) == 25
 
 
 def test_a_read_only_usr_leaves_local_writable() -> None:

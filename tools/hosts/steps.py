@@ -88,12 +88,13 @@ class Visit:
         if not self.key:
             self.key = self.person("sudo hotdesk key new --name lab --power sandboxes 2>/dev/null").output.strip()
 
-    def use_sandbox(self, *options: str) -> str:
-        """Use a sandbox with E2B's SDK; return the program's output."""
+    def use_sandbox(self, *options: str) -> None:
+        """Use a sandbox with E2B's SDK; before it, check that the one that was left is gone, if there is one."""
         self.make_key()
         env = f"E2B_API_KEY={self.key} E2B_API_URL={SERVER} E2B_SANDBOX_URL={SERVER} {OFFLINE_SDK}"
-        program = f"{env} python3 {KIT}/inside/sandbox.py {' '.join(options)}"
-        return self.person(program).output.strip()
+        gone = ("--gone", self.facts["sandbox"]) if "sandbox" in self.facts else ()
+        output = self.person(f"{env} python3 {KIT}/inside/sandbox.py {' '.join((*gone, *options))}").output
+        self.facts["sandbox"] = output.strip().splitlines()[-1]
 
 
 def require(result: CommandResult, line: str) -> CommandResult:
@@ -230,30 +231,28 @@ def serve(visit: Visit) -> str:
     start = "systemctl daemon-reload && systemctl enable --now hotdesk"
     visit.root(f"{start} || {{ journalctl --unit hotdesk --lines 20 --no-pager --output cat; exit 1; }}", timeout=900)
     seconds = time.monotonic() - began
-    visit.use_sandbox()
+    visit.use_sandbox("--keep")
     return f"started in {seconds:.0f} s; a sandbox was used"
 
 
 def kill_server(visit: Visit) -> str:
     """Kill the server while a sandbox runs: systemd starts it again, the sandbox is gone, and a new one works."""
-    old = visit.use_sandbox("--keep").splitlines()[-1]
     first = visit.root("systemctl show --property MainPID --value hotdesk").output.strip()
     visit.root(f"kill -9 {first}")
     visit.poll("systemctl show --property NRestarts,SubState --value hotdesk | xargs", "1 running", 180.0)
-    visit.use_sandbox("--gone", old)
+    visit.use_sandbox("--keep")
     return "restarted; a new sandbox was used"
 
 
 def reboot(visit: Visit) -> str:
-    """Restart the machine while desks are open: the server comes back, the desks do not."""
+    """Restart the machine while a desk and a sandbox are open: the server comes back, they do not."""
     visit.person("sudo hotdesk open --idle 600")
-    old = visit.use_sandbox("--keep").splitlines()[-1]
     began = time.monotonic()
     visit.root("(sleep 2; systemctl reboot) >/dev/null 2>&1 &")
     visit.session.await_boot(2 * BOOT_TIMEOUT_S * visit.session.patience)
     seconds = time.monotonic() - began
     visit.poll("systemctl show --property SubState --value hotdesk", "running", 180.0)
-    visit.use_sandbox("--gone", old)
+    visit.use_sandbox()
     visit.person("sudo hotdesk journal verify")
     return f"back in {seconds:.0f} s; desks gone, the journal verifies"
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 KIT = "/kit"
 TIMEOUT_S = 300
+MAX_CASES = 30
+"""Of the 200 cases of one test each takes a second; doctor examines the whole table of system calls in one program."""
 sys.path[:0] = [f"{KIT}/tree"]
 sys.path.append(f"{KIT}/library")
 
@@ -28,8 +30,11 @@ class Tally:
         self.failed: dict[str, str] = {}
         self.skipped: list[str] = []
 
+    @pytest.hookimpl(trylast=True)  # marks deselect before
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Give every test the time that emulation takes."""
+        """Take some cases of each test, and give every one the time that emulation takes."""
+        taken = choose_cases([item.nodeid for item in items])
+        items[:] = [item for item in items if item.nodeid in taken]
         for item in items:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S), append=False)
 
@@ -42,6 +47,14 @@ class Tally:
             self.skipped.append(name)
         elif report.when == "call":
             self.passed[name.split("/")[0]] += 1
+
+
+def choose_cases(names: list[str]) -> set[str]:
+    """Choose at most `MAX_CASES` of each test, evenly from all its cases."""
+    cases: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        cases[name.partition("[")[0]].append(name)
+    return {name for listed in cases.values() for name in listed[:: -(-len(listed) // MAX_CASES)]}
 
 
 def main() -> None:

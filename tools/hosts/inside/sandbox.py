@@ -1,4 +1,4 @@
-"""A program for E2B's SDK, as its users write them: `sandbox.py [--keep]`, or `sandbox.py --gone ID` first.
+"""A program for E2B's SDK, as its users write them: `sandbox.py [--gone ID] [--keep]`.
 
 One program, because importing the SDK takes half a minute in emulation.
 """
