@@ -34,7 +34,7 @@ tell(1)
 
 @falls_without(
     "no folder emptied for a fork",
-    Removal("room/identity.py", "            if is_folder(root, path):\n", "            if not path:\n"),
+    Removal("room/identity.py", "    if is_folder(fd, name):\n", "    if not path:\n"),
 )
 @pytest.mark.parametrize("shape", [WIDE, DEEP], ids=["wide", "deep"])
 async def test_a_fork_is_refused_where_a_desk_put_a_folder_in_the_keepers_way(

@@ -128,7 +128,7 @@ async def test_anything_in_place_of_a_forks_own_files_is_replaced(
 
 @falls_without(
     "no folder that is emptied for a fork",
-    Removal("room/identity.py", "            if is_folder(root, path):\n", "            if not path:\n"),
+    Removal("room/identity.py", "    if is_folder(fd, name):\n", "    if not path:\n"),
     cases="a folder",
 )
 @no_guard(

@@ -87,7 +87,7 @@ class Hierarchies:
     def get_folders(self, desk: str) -> dict[str, Path]:
         """Return a desk's folders by hierarchy; on v2 below a cgroup whose controllers only hotdesk changes."""
         above = _ABOVE if self.version == 2 else ""
-        return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
+        return {name: Path(f"{mount}/{above}/hotdesk-{desk}") for name, mount in self.mounts.items()}
 
     def remove_above(self) -> bool:
         """Delete the cgroup above v2's desks; return False if there is none, or it still has desks."""

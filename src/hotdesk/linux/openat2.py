@@ -75,9 +75,8 @@ class RootDirectory:
     def write(self, path: bytes, data: bytes, mode: int = 0o644) -> None:
         """Write a regular file, replacing what has its name."""
         above, _, name = path.rpartition(b"/")
-        with self.folder(above) as fd, create(fd, name) as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
+        with self.folder(above) as fd:
+            write_file(fd, name, data, mode)
 
 
 def openat2(fd: int, path: bytes, flags: int, resolve: int, mode: int = 0) -> int:
@@ -94,6 +93,13 @@ def open_strictly(fd: int, path: bytes, flags: int) -> int:
     """Open a path below a directory in the same mount, without following links and without blocking."""
     patient = 0 if flags & os.O_PATH else os.O_NONBLOCK  # openat2 refuses O_NONBLOCK with O_PATH, which opens nothing
     return openat2(fd, path, flags | os.O_NOFOLLOW | patient, STRICT)
+
+
+def write_file(fd: int, name: bytes, data: bytes, mode: int) -> None:
+    """Write a regular file in a directory, replacing what has its name."""
+    with create(fd, name) as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(data)
 
 
 def create(fd: int, name: bytes) -> BinaryIO:

@@ -219,5 +219,5 @@ def clear_runtime(config: Config, desk: str) -> list[str]:
 def remove(folder: Path) -> None:
     """Remove a folder that contains only files; a general removal takes ten times as long."""
     for name in os.listdir(folder):
-        os.unlink(folder / name)
+        os.unlink(f"{folder}/{name}")
     os.rmdir(folder)

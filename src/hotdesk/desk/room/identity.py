@@ -11,7 +11,7 @@ from pathlib import Path
 from hotdesk.desk import door_files
 from hotdesk.desk.room import layout
 from hotdesk.errors import DeskError
-from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.linux.openat2 import RootDirectory, write_file
 
 _HOST_BUNDLE = Path(door_files.BUNDLE)
 
@@ -42,21 +42,31 @@ def build_trust_files(ca: str) -> dict[str, bytes]:
     return {path.lstrip("/"): data for path, data in files.items()}
 
 
-def is_folder(root: RootDirectory, path: str) -> bool:
-    """Return whether a path is a folder. Folders are not removed, because a worker decides how long that takes."""
-    above, _, name = path.rpartition("/")
-    with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
-        return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
-    return False
-
-
 def write_tree(folder: Path, files: Files) -> None:
     """Write files below a folder, and nowhere else whatever links exist there."""
+    by_folder: dict[str, list[str]] = {}
+    for path in files:
+        by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     with RootDirectory(folder) as root:
-        for path, data in files.items():
-            if is_folder(root, path):
-                raise DeskError(
-                    f"/{path} is a folder in the files of this desk's image or snapshot, but hotdesk must write a file "
-                    "there; rename the folder and try again"
-                )
-            root.write(path.encode(), data, 0o755 if path == layout.SUDO else 0o644)
+        for above, paths in by_folder.items():
+            with root.folder(above.encode()) as fd:
+                for path in paths:
+                    _write(fd, path, files[path])
+
+
+def _write(fd: int, path: str, data: bytes) -> None:
+    """Write a file in its folder, which is open. What has its name is replaced, unless it is a folder."""
+    name = path.rpartition("/")[2]
+    if is_folder(fd, name):
+        raise DeskError(
+            f"/{path} is a folder in the files of this desk's image or snapshot, but hotdesk must write a file "
+            "there; rename the folder and try again"
+        )
+    write_file(fd, name.encode(), data, 0o755 if path == layout.SUDO else 0o644)
+
+
+def is_folder(fd: int, name: str) -> bool:
+    """Return whether a name is a folder. Folders are not removed, because a worker decides how long that takes."""
+    with suppress(FileNotFoundError):
+        return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+    return False
