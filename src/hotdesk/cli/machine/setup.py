@@ -49,6 +49,8 @@ _IMAGE_ROOM = GIB
 LINK = Path("/usr/local/bin/hotdesk")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The search path of `sudo`."""
+_VARIABLES = "--variables-from"
+"""The option with the file of the caller's variables, for set-up as root."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +71,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_signer(parser)
     undo.add(parser)
     options.add_json(parser)
+    parser.add_argument(_VARIABLES, type=Path, help=argparse.SUPPRESS)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -84,6 +87,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk setup --from base.image --signer 0123456789abcdef0123456789abcdef
       hotdesk setup --undo
     """
+    if arguments.variables_from is not None:
+        take_variables(arguments.variables_from)
     if arguments.undo:
         return report(_undo_setup(arguments), arguments)
     undo.require_undo(arguments)
@@ -210,19 +215,27 @@ def become_root(lacking: Sequence[str]) -> None:
             f"setup needs root, and sudo is not installed; run `hotdesk setup` as root; missing here: {reasons}"
         )
     say("setup needs root: running it again with sudo")
-    # -B: no files owned by root in a user's checkout
-    argv = ["sudo", f"--preserve-env={','.join(_list_passed_variables())}", "--", sys.executable, "-B", *sys.argv]
     sys.stdout.flush()
-    os.execvp(argv[0], argv)  # noqa: S606 - no shell
+    variables = os.memfd_create("variables")
+    os.write(variables, json.dumps({name: os.environ[name] for name in os.environ if _is_needed(name)}).encode())
+    # -B: no files owned by root in a user's checkout
+    command = [sys.executable, "-B", *sys.argv, _VARIABLES, f"/proc/{os.getpid()}/fd/{variables}"]
+    early = ["--preserve-env=PYTHONPATH"] if "PYTHONPATH" in os.environ else []  # Python itself needs it
+    raise SystemExit(subprocess.call(["sudo", *early, "--", *command]))
 
 
-def _list_passed_variables() -> list[str]:
-    """List the variables that set-up needs: no API keys, and names only, as every user can read command lines."""
-    return [
-        name
-        for name in os.environ
-        if name.isidentifier() and (is_passed_on(name) or (name.startswith("HOTDESK_") and not name.endswith("_KEY")))
-    ]
+def _is_needed(name: str) -> bool:
+    """Return whether set-up needs a variable; it needs no API keys."""
+    return is_passed_on(name) or (name.startswith("HOTDESK_") and not name.endswith("_KEY"))
+
+
+def take_variables(file: Path) -> None:
+    """Set the variables of the process that called sudo. As options of sudo their values would be in its log."""
+    try:
+        found = json.loads(file.read_bytes())
+        os.environ.update({name: str(value) for name, value in found.items() if _is_needed(name)})
+    except (OSError, ValueError, AttributeError) as e:
+        raise HostError(f"the variables in {file} cannot be read: {e}; run `sudo hotdesk setup`") from e
 
 
 # -- the steps -------------------------------------------------------------------------------------------------
