@@ -179,6 +179,10 @@ def like(**other: object) -> Callable[[Told], object]:
 BY_SHEET = {f"{column}9": (f"Data!{column}2", 1.0) for column in "BCDEF"}
 MANY = {f"B{row}": (f"D{row}*2", 1.0) for row in range(20, 50)}
 BLOCK = {f"{c}{r}": (f"{c}{r - 1}*2", 1.0) for c in "BCDE" for r in range(20, 27)}
+RATES: Cells = {f"{c}{r}": 2.0 for c in "BCE" for r in range(20, 24)}
+RATES |= {f"D{r}": (f"C{r}/B{r}-1", 0.0) for r in range(20, 25)}
+RATES |= {f"{c}24": (f"SUM({c}20:{c}23)", 8.0) for c in "BCE"}
+"""Amounts of two periods with their growth, a third column of amounts, and a row of totals."""
 
 FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (data(B3="#REF!"), "errors", "Data!B3: expected a value, found #REF!"),
@@ -200,6 +204,7 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (summary(**(BY_SHEET | {"D9": ("Old!D2", 1.0)})), "wrong-sheet", "Summary!D9: expected a formula like"),
     (summary(**(BY_SHEET | {"D9": 7.0})), "families", "like that of C9 (`=Data!C2`), found the typed number 7"),
     (summary(**BLOCK | {"B23": 1.0, "C23": 1.0}), "families", "Summary!B23"),
+    (summary(**RATES | {"D24": ("C24/B24-2", 1.0)}), "families", "Summary!D24: expected a formula like that of C24"),
     (assumptions(A4="Growth", B4=0.03), "unused", "Assumptions!B4: expected an input that a formula"),
     (data(B4="7"), "text-numbers", "Data!B4: expected a number, found the text '7'"),
     (summary(F6=1.0, F7=2.0, F8="3", F9=4.0), "text-numbers", "Summary!F8"),
@@ -336,6 +341,7 @@ RIGHT: list[tuple[str, Callable[[Told], object]]] = [
     ("a row of its own kind", summary(**BLOCK | {f"{c}23": (f"{c}22+2", 1.0) for c in "BCDE"})),
     ("a row of numbers typed in", summary(**BLOCK | {f"{c}23": 1.0 for c in "BCDE"})),
     ("two kinds in turn", summary(**{f"B{r}": (f"C{r}*2" if r % 2 else f"C{r}*3", 1.0) for r in range(20, 30)})),
+    ("a rate in a row of totals, as above it", summary(**RATES)),
     ("a formula that knows its row", summary(B9=("ROW(B9)", 9.0))),
     ("an empty text", summary(B9=('IF(B1>0,"","x")', "", ""))),
     ("the last digits", summary(B9=("B1/3", 3.3333333333333335, 3.33333333333333))),

@@ -119,10 +119,32 @@ def iterate_runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
 
 
 def _select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
-    """Skip subtotals, and cells whose neighbours across the run differ in the same way: those are intended."""
+    """Skip intended differences: subtotals, rows or columns that differ as a whole, and what continues across the run.
+
+    A growth rate in a row of totals has the formula of the growth rates above it.
+    """
     for at, slip in found.items():
-        if not _is_subtotal(sheet, at, along) and not _has_company(found, at, slip.family, along):
+        if not (
+            _is_subtotal(sheet, at, along)
+            or _has_company(found, at, slip.family, along)
+            or _continues(sheet, at, 1 - along)
+        ):
             yield slip
+
+
+def _continues(sheet: Sheet, at: At, along: int) -> bool:
+    """Return whether a formula is one of `FEWEST` adjacent ones of its family in this direction."""
+    if (form := sheet.formulas.get(at)) is None:
+        return False
+    count = 1
+    for step in (-1, 1):
+        for distance in range(1, FEWEST):
+            place = (at[0] + step * distance, at[1]) if along == 0 else (at[0], at[1] + step * distance)
+            near = sheet.formulas.get(place)
+            if near is None or near.shape != form.shape:
+                break
+            count += 1
+    return count >= FEWEST
 
 
 def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
