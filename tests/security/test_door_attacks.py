@@ -33,7 +33,7 @@ from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
 from hotdesk.errors import BriefError
-from hotdesk.event import Event
+from hotdesk.event import Event, RequestAdmitted
 from hotdesk.host import Host
 from hotdesk.linux import private_files, uids
 from hotdesk.vault import Token, Vault
@@ -1053,6 +1053,9 @@ class Deaf:
     """An event sink that records nothing."""
 
     def note(self, event: Event) -> None:
+        """Do nothing."""
+
+    async def confirm(self, event: RequestAdmitted) -> None:
         """Do nothing."""
 
     async def steady(self) -> None:

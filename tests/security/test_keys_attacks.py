@@ -189,7 +189,7 @@ FORGED: dict[str, Event] = {
     "a line says what it may",
     Removal(
         "keys/process.py",
-        '"door": (Exchange, Alarm, Revoked, Asked, Answered),',
+        '"door": (RequestAdmitted, Exchange, Alarm, Revoked, Asked, Answered),',
         '"door": (Exchange, Alarm, Revoked, Asked, Answered, RootAct, Proven, Burnt, Opened, WallProven),',
     ),
     cases="a root act | a proof | an end | an opening | a wall",

@@ -207,8 +207,8 @@ async def test_a_yes_to_a_providers_warning_does_not_cover_a_later_call_with_the
     "what the door may have written down",
     Removal(
         "keys/process.py",
-        '    "door": (Exchange, Alarm, Revoked, Asked, Answered),\n',
-        '    "door": (Exchange, Alarm, Revoked, Asked, Answered, *get_args(JobEvent)),\n',
+        '    "door": (RequestAdmitted, Exchange, Alarm, Revoked, Asked, Answered),\n',
+        '    "door": (RequestAdmitted, Exchange, Alarm, Revoked, Asked, Answered, *get_args(JobEvent)),\n',
     ),
 )
 @pytest.mark.parametrize("actor", ["door"])

@@ -30,7 +30,7 @@ from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.outgoing import IDENTITY
 from hotdesk.door.secrets.scrub import Scrubber, list_scrubbed_secrets
 from hotdesk.door.secrets.signature import SigV4Signer
-from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
+from hotdesk.event import Alarm, Answered, Asked, Event, RequestAdmitted, Revoked
 from hotdesk.strict import read
 
 _STATIC = ("token", "basic", "sigv4")
@@ -43,8 +43,14 @@ DIALS = 6
 DECODERS = 8
 """Brotli and zstd bodies of one desk that may be decoded at once: each decoder may hold up to 16 MiB."""
 DECODER_WAIT_S = 60.0
+CONFIRM_SECONDS = 10.0
+"""Seconds that a request waits until the server of this node has its record, if the server requires that."""
 REASON = 300
 """Characters of a desk's own reason for a request that are shown to a person."""
+
+
+class UnconfirmedError(Exception):
+    """The server does not have the record of a request, which must therefore not be sent; the text says why."""
 
 
 class DoorServices(Protocol):
@@ -52,6 +58,9 @@ class DoorServices(Protocol):
 
     def note(self, event: Event) -> None:
         """Record an event."""
+
+    async def confirm(self, event: RequestAdmitted) -> None:
+        """Record an event, and wait until the server of this node has it; raise `UnconfirmedError` if it has not."""
 
     async def steady(self) -> None:
         """Wait while events happen faster than they can be recorded."""
@@ -106,6 +115,8 @@ class Egress:
         self.question_times: list[float] = []
         self.approval_seconds = 120.0
         self.may_ask = False
+        self.sync = False
+        """Whether the server of this node must have the record of each request before it is sent."""
         self.shut = ""
         """The reason why every request is refused; empty if they are not."""
         self.cut: set[Callable[[], None]] = set()
@@ -141,6 +152,7 @@ class Egress:
         password = base64.b64decode(charter.get("proxy_password", ""))
         self.proxy = SocksProxy.of(scope.proxy, password) if scope.proxy is not None else None
         self.may_ask = scope.may_ask
+        self.sync = charter.get("sync") is True
         self.live = {}
         for each in charter["grants"]:
             values = each["values"]
@@ -294,6 +306,14 @@ class Egress:
             yield
         finally:
             self.decoders.release()
+
+    async def confirm(self, event: RequestAdmitted) -> None:
+        """If the server requires it, wait until it has the record of a request; raise `UnconfirmedError` otherwise.
+
+        What the self-test sends stays in the door, and the server may not know of the desk yet.
+        """
+        if self.sync and not self.is_proving():
+            await self.outside.confirm(event)
 
     # -- budgets ----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from hotdesk.brief import READ, Rule, rule_text
 from hotdesk.door import denials
 from hotdesk.door.delivery import Delivery
 from hotdesk.door.denials import ExchangeError
-from hotdesk.door.egress import Egress
+from hotdesk.door.egress import Egress, UnconfirmedError
 from hotdesk.door.grant import Refusal
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Headers, HttpMessageError, Request, Response
@@ -26,7 +26,7 @@ from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.outgoing import Outgoing, harden
 from hotdesk.door.secrets.response import Cleaner, end_to_end
 from hotdesk.door.upload import Upload
-from hotdesk.event import Exchange
+from hotdesk.event import Exchange, RequestAdmitted
 
 ANSWER_SECONDS = 300.0
 """Seconds an upstream may take before it responds."""
@@ -127,15 +127,22 @@ class Forward:
         self.keep = False
         self.delivery.break_off()
 
-    def write_down(self) -> None:
-        names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
-        path = self.meant.path + ("?" + "&".join(names) if names else "")
+    def format_rule(self) -> str:
+        """Return the rule that decided, or the reason why none did, for the journal."""
         rule = _format_rule_cached(self.decision.rule) if self.decision.rule else self.decision.why
+        return denials.sanitize_text(rule, 300)
+
+    def format_path(self) -> str:
+        """Return the path for the journal, with the names of the query's parameters only."""
+        names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
+        return denials.sanitize_text(self.meant.path + ("?" + "&".join(names) if names else ""), 1000)
+
+    def write_down(self) -> None:
         self.way.outside.note(
             Exchange(
-                self.way.desk, self.way.step, self.decision.verdict, denials.sanitize_text(rule, 300),
+                self.way.desk, self.way.step, self.decision.verdict, self.format_rule(),
                 self.meant.method, self.meant.scheme, self.meant.host, self.meant.port,
-                denials.sanitize_text(path, 1000), self.status, self.count.up, self.count.down,
+                self.format_path(), self.status, self.count.up, self.count.down,
                 round((time.monotonic() - self.begun) * 1000), self.used, self.note, self.is_test,
                 max(0, self.count.up - self.heads),
             )
@@ -158,6 +165,21 @@ class Forward:
                 raise ExchangeError(429, why)
         if self.request.body and self.only_reads:
             raise ExchangeError(403, "this rule is read-only; requests with a body need `write` in the rule")
+        await self.confirm()
+
+    async def confirm(self) -> None:
+        """Wait until the server of this node has the record of this request, if it requires that."""
+        size = self.request.body or 0
+        body = size if isinstance(size, int) and not self.request.upgrade else -1
+        try:
+            await self.way.confirm(
+                RequestAdmitted(
+                    self.way.desk, self.way.step, self.format_rule(), self.meant.method, self.meant.scheme,
+                    self.meant.host, self.meant.port, self.format_path(), body,
+                )
+            )  # fmt: skip
+        except UnconfirmedError as e:
+            raise ExchangeError(503, str(e)) from None
 
     @property
     def only_reads(self) -> bool:

@@ -15,14 +15,14 @@ from typing import Any, cast
 
 import uvloop
 
-from hotdesk.door.egress import Egress, GrantValue
+from hotdesk.door.egress import CONFIRM_SECONDS, Egress, GrantValue, UnconfirmedError
 from hotdesk.door.http.ca import Leaves, get_utc_now, make_upstream_context, new_authority, new_key
 from hotdesk.door.http.resolve import Resolver, start_resolver
 from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import DeskConnection
 from hotdesk.door.secrets import mint
-from hotdesk.event import Event, as_dict, get_chain
+from hotdesk.event import Event, RequestAdmitted, as_dict, get_chain
 from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux import bpf, jail
 
@@ -108,6 +108,12 @@ class Door:
         self.caught_up.set()
         self.number = 0
         self.minting: dict[int, asyncio.Future[bytes]] = {}
+        self.recording: dict[int, asyncio.Future[int]] = {}
+        """Events that a request waits for; the result is an event's number in the journal."""
+        self.confirmed = 0
+        """The number of the last event that the server of this node has."""
+        self.raised = asyncio.Event()
+        """Set, and replaced, when `confirmed` has risen."""
         self.over = asyncio.Event()
 
     async def run(self) -> None:
@@ -179,6 +185,12 @@ class Door:
             case {"drop": str(desk)}:
                 if way := self.ways.pop(desk, None):
                     way.close()
+            case {"re": int(number)} if number in self.recording:
+                self.receive_position(self.recording[number], message)
+            case {"confirmed": int(number)}:
+                self.confirmed = max(self.confirmed, number)
+                self.raised.set()
+                self.raised = asyncio.Event()
             case {"re": int(number)} if number in self.minting:
                 self.receive_value(self.minting[number], message)
             case {"ready": True}:
@@ -192,6 +204,14 @@ class Door:
         else:
             waiting.set_exception(UnreachableError(str(reply["error"]["text"])))
 
+    def receive_position(self, waiting: asyncio.Future[int], reply: dict[str, Any]) -> None:
+        if waiting.done():
+            return
+        if "ok" in reply:
+            waiting.set_result(int(reply["ok"]["number"]))
+        else:
+            waiting.set_exception(UnconfirmedError(str(reply["error"]["text"])))
+
     def drop_keys(self) -> None:
         """Refuse everything from now on: an event that cannot be recorded must not happen."""
         line, self.keys = self.keys, None
@@ -199,6 +219,9 @@ class Door:
             line.abort()
         self.ready.set()
         self.caught_up.set()
+        for waiting in self.recording.values():
+            if not waiting.done():
+                waiting.set_exception(UnconfirmedError(NO_KEYS))
         for way in self.ways.values():
             way.shut = NO_KEYS
             way.hang_up()
@@ -221,14 +244,33 @@ class Door:
             elif waiting <= CROWD:
                 self.unread.clear()
 
-    def note(self, event: Event) -> None:
+    def note(self, event: Event, **fields: object) -> None:
         """Record an event; shut its desk if too many of that desk's events wait."""
-        data, desk = write({"event": type(event).__name__, "data": as_dict(event)}), get_chain(event)
+        data, desk = write({"event": type(event).__name__, "data": as_dict(event), **fields}), get_chain(event)
         self.queue(data)
         self.unread[desk] = waiting = self.unread.get(desk, 0) + len(data)
         if waiting > DESK_BACKLOG and (way := self.ways.get(desk)) is not None and not way.shut:
             way.shut = TOO_MANY_EVENTS
             way.hang_up()
+
+    async def confirm(self, event: RequestAdmitted) -> None:
+        """Record a request, and wait until the server of this node has the record."""
+        self.number += 1
+        number = self.number
+        self.recording[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.note(event, n=number)
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                position = await self.recording[number]
+                while self.confirmed < position:
+                    await self.raised.wait()
+        except TimeoutError:
+            raise UnconfirmedError(
+                "the request was not sent: the server of this desk has not confirmed within "
+                f"{CONFIRM_SECONDS:.0f} s that it has the record of it; try again"
+            ) from None
+        finally:
+            del self.recording[number]
 
     async def steady(self) -> None:
         """Wait while the keys process is behind."""

@@ -10,7 +10,7 @@ from functools import partial
 from hotdesk.brief import rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import denials, door_local
-from hotdesk.door.egress import Egress
+from hotdesk.door.egress import Egress, UnconfirmedError
 from hotdesk.door.exchange import Forward
 from hotdesk.door.http import framing
 from hotdesk.door.http.ca import AuthorityEndedError
@@ -20,7 +20,7 @@ from hotdesk.door.http.upstream import UnreachableError, Upstreams, UpstreamSlot
 from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.target import Authority, UnclearTargetError
-from hotdesk.event import Exchange
+from hotdesk.event import Exchange, RequestAdmitted
 
 _IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
@@ -150,10 +150,13 @@ class DeskConnection:
             return self.refuse(
                 400, what, "data was sent before the response to CONNECT; wait for the response", where=where
             )
+        is_tunnel = policy.tunnel(where.host, where.port)
+        if is_tunnel and (why := await self.confirm_tunnel(where)):
+            return self.refuse(503, what, why, "broken", where=where)
         self.place.inside, self.place.scheme = where, reachable[0]
         self.wire.hold()
         self.wire.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        if policy.tunnel(where.host, where.port):
+        if is_tunnel:
             return await self.tunnel(where)
         if self.place.scheme == "https":
             await self.intercept(where)
@@ -177,6 +180,17 @@ class DeskConnection:
                 )
             )  # fmt: skip
             raise
+
+    async def confirm_tunnel(self, where: Authority) -> str:
+        """Wait until the server of this node has the record of a tunnel, if it requires that; return why it has not."""
+        epoch = self.way.epoch
+        rule = rule_text(self.way.policy.tunnel_rules(where.host, where.port)[0])
+        place = ("https", where.host, where.port, "", -1)
+        try:
+            await self.way.confirm(RequestAdmitted(self.way.desk, self.way.step, rule, "CONNECT", *place))
+        except UnconfirmedError as e:
+            return str(e)
+        return "" if epoch == self.way.epoch else "the step, scope or desk that admitted this tunnel has ended"
 
     async def tunnel(self, where: Authority) -> bool:
         """Pass bytes both ways unread, and count them."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hotdesk.event.desk import HandedBack as HandedBack
     from hotdesk.event.desk import Opened as Opened
     from hotdesk.event.desk import Proven as Proven
+    from hotdesk.event.desk import RequestAdmitted as RequestAdmitted
     from hotdesk.event.desk import Rescoped as Rescoped
     from hotdesk.event.desk import Revoked as Revoked
     from hotdesk.event.desk import RootAct as RootAct

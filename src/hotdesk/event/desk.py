@@ -104,6 +104,26 @@ class Burnt:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestAdmitted:
+    """The door is about to send a request outside. It is recorded only where a server requires `sync`.
+
+    An `Exchange` follows; if it does not, the request may have been sent.
+    """
+
+    desk: str
+    step: str
+    rule: str
+    method: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """The canonical path, with the names of the query's parameters only."""
+    body: int
+    """Bytes of its body; -1: unknown, as for a WebSocket or a tunnel."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """One request at the door, and its outcome."""
 
@@ -237,6 +257,7 @@ DeskEvent: TypeAlias = (
     | Rescoped
     | Proven
     | Burnt
+    | RequestAdmitted
     | Exchange
     | Alarm
     | Revoked

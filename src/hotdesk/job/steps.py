@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from pathlib import Path
 
 import anyio
 
@@ -15,12 +14,11 @@ from hotdesk.brain.models.codec import observation_from_json, reply_from_json
 from hotdesk.brain.models.seam import Item, OurMessage, Results
 from hotdesk.brain.permits import find_makers, is_at_stake, select_grants, select_tools
 from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situation, StepOutcome
-from hotdesk.brief import CLOSED, READ, Scope
+from hotdesk.brief import CLOSED, Scope
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, SnapshotId
-from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError, DeskError, HotdeskError, ModelError, NodeLost
-from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
+from hotdesk.event import Checkpointed, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks, remove_tree
 from hotdesk.job.error_text import MAX_NOTE_CHARS, describe_error, shorten_words
@@ -31,6 +29,7 @@ from hotdesk.job.people.cards import make_question_card, repeat_card
 from hotdesk.job.people.people import People
 from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
+from hotdesk.job.record.possible_writes import list_writes
 from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.stage import StepStage
 from hotdesk.job.surroundings import describe_network, describe_secrets
@@ -41,8 +40,6 @@ ATTEMPTS = 2
 """Maximum attempts at a step."""
 ROUNDS = 2
 """Maximum times that a file which fails its checks is sent back to the worker."""
-SWITCHED = 101
-"""Status of a request that became a WebSocket."""
 PROFILE = ".config/browser"
 """Folder in which the browser stores logins."""
 _GIVEN_BACK = "The desk was restarted: files are as you left them, but no program is running and no page is open."
@@ -451,7 +448,9 @@ class Steps:
         past = self.past
         if past.current != step.name:
             return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.list_failures(step)[-1:])
-        writes, doubtful = _list_writes(self.people.journal, past), [act for act in past.unknown if act in past.lost]
+        desks, since = past.summary.course.desks, past.kept_at if past.goes_on else 0
+        writes = list_writes(self.people.journal, desks, past.current, since) if past.lost else []
+        doubtful = [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
             card = repeat_card(step, past.attempt, lost, unknown, writes)
@@ -495,21 +494,3 @@ def describe_lost(past: ResumeState) -> str:
         f"The result of {unknown} is unknown: find out what happened before you repeat it." if unknown else ""
     ]
     return " ".join(filter(None, sentences))
-
-
-def _list_writes(journal: Path, past: ResumeState) -> list[str]:
-    """List the requests that may have written and that an interrupted step sent since its workspace was last saved."""
-    if not past.lost:
-        return []
-    since = past.kept_at if past.goes_on else 0
-    events = (row.read_event() for desk in past.summary.course.desks for row in read(journal, desk) if row.at >= since)
-    return [
-        f"{event.method} {event.scheme}://{event.host}{event.path}"
-        for event in events
-        if isinstance(event, Exchange) and event.step == past.current and may_write(event)
-    ]
-
-
-def may_write(event: Exchange) -> bool:
-    """Return whether a request that was sent may have changed something: also a GET with a body or a WebSocket."""
-    return event.up > 0 and (event.method not in READ or event.body > 0 or event.status == SWITCHED)

@@ -69,6 +69,8 @@ class Charter:
     """How often its scope was changed."""
     proxy_password: bytes = field(default=b"", repr=False)
     """The password for its scope's egress proxy."""
+    sync: bool = False
+    """Whether its door must wait until the server of this node has the record of each request."""
     allowed: tuple[str, ...] = ()
     """Rules that a person allowed in addition to the scope. They override neither a deny nor the operator's ceiling."""
 
@@ -104,6 +106,7 @@ class Charter:
             "allowed": list(self.allowed),
             "approval_seconds": self.approval_seconds,
             "step": self.step,
+            "sync": self.sync,
             "resumed": self.mark_sent(),
             "identities": self.sign_identities(),
             "proxy_password": encode(self.proxy_password),

@@ -96,8 +96,13 @@ class KeysClient(Calls[dict[str, Any]]):
         except (OSError, anyio.ClosedResourceError) as e:  # includes TimeoutError
             raise HostError(GONE) from e
 
-    async def open(self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec) -> Admitted:
-        """Open a desk's door; return what its owner may know of the charter."""
+    async def open(
+        self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec, *, sync: bool = False
+    ) -> Admitted:
+        """Open a desk's door; return what its owner may know of the charter.
+
+        With `sync` no request leaves before the server of this node has its record.
+        """
         reply = await self.ask(
             "open",
             desk,
@@ -107,6 +112,7 @@ class KeysClient(Calls[dict[str, Any]]):
             approval_seconds=settings.approval_seconds,
             by=spec.by,
             image=spec.image,
+            sync=sync,
         )
         env = {str(name): str(value) for name, value in reply["env"].items()}
         return Admitted(str(reply["ca"]), env, Canary(**reply["canary"]))

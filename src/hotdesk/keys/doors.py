@@ -22,6 +22,7 @@ from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.event import Asked, Event, Proven
 from hotdesk.ipc.tasks import Background
 from hotdesk.keys.client import KeysClient
+from hotdesk.keys.confirmations import Confirmations
 
 
 class Doors:
@@ -33,6 +34,8 @@ class Doors:
         self.tasks = tasks
         self.keys: KeysClient | None = None
         self.meeting = anyio.Lock(fast_acquire=True)
+        self.confirmations = Confirmations(self.meet)
+        """Which events the server has, if this process lends desks to one."""
         self.admitted: dict[DeskId, tuple[Spec, Scope, Canary]] = {}
         """Desks that have a door: spec, scope and the canary of the self-test."""
         self.questions: dict[str, tuple[float, Asked]] = {}
@@ -57,6 +60,7 @@ class Doors:
                 self.close()
                 self.keys = KeysClient(talk, wait)
                 self.keys.on_event = self.handle_event
+                self.confirmations.confirmed = 0  # the new process does not know it
                 self.tasks.start(self.keys.run)
             return self.keys
 
@@ -70,8 +74,11 @@ class Doors:
             await self.parts.start_door(desk)
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
-        reply = await keys.open(desk, scope, seconds, self.settings, spec)
+        sync = self.confirmations.is_required
+        reply = await keys.open(desk, scope, seconds, self.settings, spec, sync=sync)
         self.admitted[desk] = (spec, scope, reply.canary)
+        if scope != CLOSED:
+            await self.confirmations.wait()
         return reply.ca, reply.env
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
@@ -81,6 +88,7 @@ class Doors:
                 f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
             )
         scope = self.require_within_ceiling(scope)
+        await self.confirmations.wait()
         await (await self.meet()).change_scope(desk, scope, by)
         if (entry := self.admitted.get(desk)) is not None:
             self.admitted[desk] = (entry[0], scope, entry[2])
@@ -92,6 +100,7 @@ class Doors:
                 f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
             )
         read = self.parse_allowed(rules)
+        await self.confirmations.wait()
         await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
 
     def parse_allowed(self, rules: Sequence[str]) -> tuple[Rule, ...]:
@@ -190,6 +199,8 @@ class Doors:
             case {"event": "used", "desks": list(desks)}:
                 for desk in desks:
                     self.in_use(DeskId(str(desk)))
+            case {"event": "awaited", "number": int(number)}:
+                self.confirmations.await_number(number)
             case {"event": "Asked", "data": dict(data)}:
                 question = Asked(**data)
                 self.questions[question.id] = (time.monotonic() + question.seconds, question)

@@ -45,6 +45,7 @@ from hotdesk.event import (
     JobPaused,
     Opened,
     Proven,
+    RequestAdmitted,
     Rescoped,
     Revoked,
     RootAct,
@@ -90,7 +91,7 @@ HEARD: dict[str, tuple[type[Event], ...]] = {
         *(kind for kind in get_args(JobEvent) if kind not in (Certified, ImageSigned)),
         *(kind for kind in get_args(SwarmEvent) if kind is not SwarmCertified),
     ),
-    "door": (Exchange, Alarm, Revoked, Asked, Answered),
+    "door": (RequestAdmitted, Exchange, Alarm, Revoked, Asked, Answered),
 }
 """The events that each kind of sender may record. Keys record approvals at the door and certificates themselves.
 
@@ -119,6 +120,8 @@ class KeysProcess:
         """The number of the last change sent to doors."""
         self.changes: list[tuple[int, Peer, object]] = []
         """Changes that not every door has confirmed: mark, waiting connection, number of the request."""
+        self.confirmed = 0
+        """The number of the last event that the server of this node has, for doors that wait for that."""
         self.answers: list[Callable[[str | None], None]] = []
         """Callbacks that send replies once this turn's events are on disk; the argument is `None`, or the failure."""
         self.over = False
@@ -166,6 +169,7 @@ class KeysProcess:
         if actor == "door":
             for charter in self.charters.values():
                 line.tell(**charter.build_message())
+            line.tell(confirmed=self.confirmed)
             line.tell(ready=True)
             line.applied_mark = self.mark
 
@@ -261,6 +265,13 @@ class KeysProcess:
                 line.tell(re=number, ok={"secrets": self.find_secrets(message)})
             case "ready":
                 line.tell(re=number, ok={})
+            case "position":
+                self.answer_number(line, number)
+            case "confirmed":
+                self.confirmed = max(self.confirmed, int(str(message["number"])))
+                for door in self.to("door"):
+                    door.tell(confirmed=self.confirmed)
+                line.tell(re=number, ok={})
             case "unlock":
                 self.values.root = Secret(decode_secret(str(message["root"])))
                 line.tell(re=number, ok={})
@@ -296,6 +307,8 @@ class KeysProcess:
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk, ended=event.test))
             self.enter("door", event)
+            if isinstance(event, RequestAdmitted):
+                self.answer_number(line, message["n"])
             if isinstance(event, Revoked) and event.desk in self.charters:
                 self.charters[event.desk].drop(event.grant)
             if isinstance(event, Asked | Answered | Alarm | Revoked):
@@ -320,6 +333,21 @@ class KeysProcess:
         def answer(why: str | None) -> None:
             failed = {"error": {"code": HostError.code, "text": why}}
             line.tell(re=number, **({"ok": body} if why is None else failed))
+
+        self.answers.append(answer)
+
+    def answer_number(self, line: Peer, number: object) -> None:
+        """Send the number of the last event once this turn's events are on disk, and tell the owner of it."""
+
+        def answer(why: str | None) -> None:
+            if why is not None:
+                line.tell(re=number, error={"code": HostError.code, "text": why})
+                return
+            last = self.journal.read_last()
+            position = last.id if last is not None else 0
+            line.tell(re=number, ok={"number": position})
+            for owner in self.to("owner")[:1] if position > self.confirmed else ():
+                owner.tell(event="awaited", number=position)
 
         self.answers.append(answer)
 
@@ -369,6 +397,7 @@ class KeysProcess:
             desk, scope, signing, granted if ready is not None else [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
             proxy_password=self.values.read_brought(message).get(PROXY_PASSWORD, b""),
+            sync=message.get("sync") is True,
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))

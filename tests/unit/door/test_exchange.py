@@ -16,7 +16,8 @@ import pytest
 from tests.security.door_room import door_room
 
 from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
-from hotdesk.door.egress import DECODERS, Egress, GrantValue
+from hotdesk.door.denials import NO_PERMISSION_MISSING
+from hotdesk.door.egress import DECODERS, Egress, GrantValue, UnconfirmedError
 from hotdesk.door.exchange import Forward
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http import framing
@@ -26,7 +27,7 @@ from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Authority
 from hotdesk.door.proxy import DeskConnection
-from hotdesk.event import Answered, Event, Exchange
+from hotdesk.event import Answered, Event, Exchange, RequestAdmitted
 
 SECRET = b"a-secret-of-the-vault-0123456789"
 HEAD = b"GET /data/x HTTP/1.1\r\nHost: erp.test\r\n\r\n"
@@ -40,6 +41,11 @@ class Written:
 
     def note(self, event: Event) -> None:
         self.events.append(event)
+
+    async def confirm(self, event: RequestAdmitted) -> None:
+        """Record it; no server confirms anything."""
+        self.events.append(event)
+        raise UnconfirmedError("not confirmed; try again")
 
     async def steady(self) -> None:
         """Never lag behind."""
@@ -118,6 +124,26 @@ async def test_a_secret_goes_with_a_request_that_is_still_admitted_when_it_is_se
     heard, answered = await exchange(granted(Written()), lambda: None)
     assert b"Authorization: Bearer " + SECRET in heard
     assert answered.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("head", "size"),
+    [(b"", 0), (b"Content-Length: 5\r\n", 5), (b"Transfer-Encoding: chunked\r\n", -1),
+     (b"Connection: Upgrade\r\nUpgrade: websocket\r\n", -1)],
+)  # fmt: skip
+async def test_a_request_whose_record_the_server_does_not_have_is_refused(head: bytes, size: int) -> None:
+    way = Egress("i" + "a" * 20, outside := Written())
+    way.policy, way.sync = Policy([parse_rule("write erp.test/data/*")]), True
+    heard, answered = await exchange(way, lambda: None, HEAD[:-2] + head + b"\r\n")
+    assert heard == b""
+    assert answered.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    denial = json.loads(answered.partition(b"\r\n\r\n")[2])
+    assert (denial["rule"], denial["ask"]) == ("not confirmed; try again", NO_PERMISSION_MISSING)
+    admitted, ended = outside.events
+    assert isinstance(admitted, RequestAdmitted)
+    assert isinstance(ended, Exchange)
+    assert (admitted.method, admitted.path, admitted.body) == ("GET", "/data/x", size)
+    assert (ended.status, ended.up) == (503, 0)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from hotdesk.event import Acted, Exchange, Observed, StepBegun, Thought
+from hotdesk.job.record.possible_writes import may_write
 from hotdesk.job.record.resume_state import ResumeState
-from hotdesk.job.steps import Steps, describe_lost, may_write
+from hotdesk.job.steps import Steps, describe_lost
 from hotdesk.plan import Plan, Step
 
 JOB = "i" + "a1b2" * 5
