@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +99,12 @@ class ClusterRoom:
 
     @contextmanager
     def serve(
-        self, *addresses: str, name: str = "home", config: str = "", end: int = signal.SIGTERM
+        self,
+        *addresses: str,
+        name: str = "home",
+        config: str = "",
+        end: int = signal.SIGTERM,
+        variables: Mapping[str, str] = WATCHED,
     ) -> Iterator[ServerProcess]:
         """Run a server for nodes, as a user without any privilege."""
         place = self.folder / name
@@ -114,7 +119,7 @@ class ClusterRoom:
         key = keys.make("test")
         subprocess.run(["chown", "-R", f"{UID}:{UID}", str(place)], check=True)
         log = place / f"serve-{time.monotonic_ns()}.log"
-        user = OrdinaryUser(place / f"user-{time.monotonic_ns()}", variables=self.environment(name) | WATCHED)
+        user = OrdinaryUser(place / f"user-{time.monotonic_ns()}", variables={**self.environment(name), **variables})
         user.folder.mkdir()
         user.prepare()
         del user.variables["PATH"], user.variables["HOME"]

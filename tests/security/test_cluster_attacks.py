@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -24,8 +25,9 @@ from hotdesk.api.quotas import Quotas
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import Address, StaticNode
+from hotdesk.cluster.journal_follower import JournalFollower
 from hotdesk.cluster.names import compute_node_code, new_node_id
-from hotdesk.cluster.nodes import Nodes
+from hotdesk.cluster.nodes import ClusterNode, Nodes
 from hotdesk.cluster.pull import MAX_KEYS, PulledJournal
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.config import Config
@@ -323,6 +325,29 @@ async def test_a_recorded_call_cannot_be_replayed(room: ClusterAttacks) -> None:
     after = await room.calls().call("GET", "/desks")
     assert len(after["items"]) == len(before["items"]) == 1  # type: ignore[arg-type]
     ours.close()
+
+
+@falls_without(
+    "cluster: reports in vain cause few calls",
+    Removal("cluster/journal_follower.py", "_MAX_VAIN_CALLS = 10", "_MAX_VAIN_CALLS = 1 << 30"),
+)
+async def test_a_node_cannot_cause_calls_by_reporting_events_it_does_not_have() -> None:
+    calls = 0
+
+    async def pull() -> int:
+        nonlocal calls
+        calls += 1
+        return 0
+
+    follower = JournalFollower(ClusterNode(REPORT, cast(Any, None)), pull)
+    begun = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follower.run)
+        for _ in range(200):
+            follower.note()
+            await anyio.sleep(0.01)
+        follower.end()
+    assert calls <= 14 + anyio.current_time() - begun
 
 
 def journal_lines(folder: Path, count: int) -> tuple[str, list[str]]:

@@ -19,9 +19,11 @@ from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
 from hotdesk.cluster.expiry import follow_certificates
 from hotdesk.cluster.host import ClusterMachine
+from hotdesk.cluster.journal_follower import JournalFollower, pull
 from hotdesk.cluster.names import get_node_code
-from hotdesk.cluster.nodes import ClusterNode, NodeCalls, Nodes
-from hotdesk.cluster.pull import BATCH, PulledJournal
+from hotdesk.cluster.nodes import ClusterNode, Nodes
+from hotdesk.cluster.pull import PulledJournal
+from hotdesk.cluster.report import WITH_JOURNALS
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.drive.chain import Row
@@ -29,9 +31,6 @@ from hotdesk.errors import make_printable
 from hotdesk.ipc.tasks import background
 from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 
-_PULL_INTERVAL_S = 1.0
-_MAX_PULL_PAUSE_S = 60.0
-"""Maximum seconds until a node whose events could not be stored is asked again; the pause doubles up to it."""
 _STRAYS_INTERVAL_S = 5.0
 _PIECE = 50
 """Events of a node that are passed to the keys process in one call."""
@@ -55,58 +54,68 @@ class ClusterHost(MeteredHost, ClusterMachine):
 
     async def __aenter__(self) -> ClusterHost:
         await super().__aenter__()
-        self.tasks.start(self.pull_events)
+        self.journals: dict[str, PulledJournal] = {}
+        self.followers: dict[str, JournalFollower] = {}
+        """The follower of this tenant's journal on each node, by the node's name."""
+        self.nodes.on_join.append(self.follow)
+        self.nodes.on_loss.append(self.lose)
+        self.nodes.on_events[self.tenant] = self.note_events
+        self.stack.callback(self.follow_no_more)
+        for node in self.nodes.by_name.values():
+            self.follow(node)
         self.tasks.start(self.burn_strays)
         return self
+
+    def follow_no_more(self) -> None:
+        self.nodes.on_join.remove(self.follow)
+        self.nodes.on_loss.remove(self.lose)
+        del self.nodes.on_events[self.tenant]
 
     async def start_parts(self) -> Started:
         """Have the launcher start the process for keys and readers; without a launcher it is a child of this one."""
         return await (self.launcher.start_keeper(self.tenant) if self.launcher is not None else super().start_parts())
 
     async def burn_strays(self) -> None:
-        """Burn, every few seconds, desks that killed jobs left on nodes, once an earlier server's desks are found."""
+        """Burn, every few seconds, desks that killed jobs left on nodes, once an earlier server's desks are found.
+
+        A node without desks of this tenant is not asked again before the tenant's journal there has new events.
+        """
         while True:
             await anyio.sleep(_STRAYS_INTERVAL_S)
-            for node in list(self.nodes.by_name.values()) if self.cluster.is_settled else []:
-                await self.cluster.burn_strays(node)
+            for follower in list(self.followers.values()) if self.cluster.is_settled else []:
+                moves = follower.moves
+                if follower.empty_at != moves and not await self.cluster.burn_strays(follower.node):
+                    follower.empty_at = moves
 
     def sweep(self) -> None:
         for desk in [desk for desk in self.counted if desk not in self.cluster.desks]:
             self.counted.pop(desk).free()
 
-    async def pull_events(self) -> None:
-        """Copy the events of nodes to this machine, once a second. No node holds up the others."""
-        journals: dict[str, PulledJournal] = {}
-        pulling: set[str] = set()
-        async with anyio.create_task_group() as tasks:
-            while True:
-                await anyio.sleep(_PULL_INTERVAL_S)
-                for node in list(self.cluster.nodes.by_name.values()):
-                    if node.name not in pulling:
-                        place = self.config.lib / "serve" / NODES / node.name
-                        journal = journals.setdefault(node.name, PulledJournal(place))
-                        tasks.start_soon(self._pull_from, node, journal, pulling)
+    def follow(self, node: ClusterNode) -> None:
+        """Copy this tenant's events of a node to this machine from now on. No node holds up the others."""
+        place = self.config.lib / "serve" / NODES / node.name
+        journal = self.journals.setdefault(node.name, PulledJournal(place))
+        follower = JournalFollower(node, functools.partial(self._try_to_pull, node, journal))
+        earlier, self.followers[node.name] = self.followers.get(node.name), follower
+        self.tasks.start(functools.partial(follower.run, earlier))
 
-    async def _pull_from(self, node: ClusterNode, journal: PulledJournal, pulling: set[str]) -> None:
-        """Copy the events of one node; after failures, try again less and less often while it is here."""
-        pulling.add(node.name)
-        pause = _PULL_INTERVAL_S
-        try:
-            while not await self._try_to_pull(node, journal) and self.nodes.by_name.get(node.name) is node:
-                pause = min(2 * pause, _MAX_PULL_PAUSE_S)
-                await anyio.sleep(pause)
-        finally:
-            pulling.discard(node.name)
+    def note_events(self, node: ClusterNode) -> None:
+        """Note that a node has new events of this tenant."""
+        self.followers[node.name].note()
 
-    async def _try_to_pull(self, node: ClusterNode, journal: PulledJournal) -> bool:
-        """Copy the events of one node, whatever it sends; return whether that succeeded."""
+    def lose(self, node: ClusterNode) -> None:
+        """Follow a lost node no longer."""
+        if (follower := self.followers.get(node.name)) is not None:
+            follower.end()
+
+    async def _try_to_pull(self, node: ClusterNode, journal: PulledJournal) -> int | None:
+        """Copy the new events of one node, whatever it sends; return their number, or `None` if that failed."""
         take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node))
         try:
-            await _pull(self.cluster.on(node), journal, take)
+            return await pull(self.cluster.on(node), journal, take, confirms=node.report.journals is not None)
         except Exception as e:  # noqa: BLE001 - a rim: an attacker may control the node
             LOG.write_seldom("error", describe(e), ("journal", self.tenant, node.name))
-            return False
-        return True
+            return None
 
     def _write_down(self, node: ClusterNode, rows: Sequence[Row]) -> None:
         """Record here what a node's keeper, keys and doors did for that node's own desks."""
@@ -118,14 +127,6 @@ class ClusterHost(MeteredHost, ClusterMachine):
             names = make_printable(", ".join(sorted(newer))[:200])
             why = f"node {node.name} runs newer code: not all fields of its events are recorded here ({names})"
             LOG.write_seldom("error", f"{why}; update the server", ("newer", self.tenant, node.name))
-
-
-async def _pull(calls: NodeCalls, journal: PulledJournal, take: Callable[[dict[str, object]], int]) -> None:
-    while True:
-        after = await anyio.to_thread.run_sync(journal.read_last_number)
-        reply = await calls.call("GET", f"/journal/{after}")
-        if await anyio.to_thread.run_sync(take, reply) < BATCH:
-            return
 
 
 def list_node_ports(serving: Serving) -> set[int]:
@@ -141,7 +142,7 @@ async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Node
     assert serving.identity is not None  # `settings.check` requires it
     async with background() as tasks:
         context = make_tls_context(serving.identity, "server")
-        nodes = Nodes([parse_discovery(each) for each in serving.nodes], context, tasks, log)
+        nodes = Nodes([parse_discovery(each) for each in serving.nodes], context, tasks, log, WITH_JOURNALS)
         refresh = _make_wall_refresher(nodes, walls)
         nodes.on_join.append(refresh)
         nodes.on_loss.append(refresh)

@@ -112,6 +112,8 @@ class Serving:
     """Addresses of the nodes that lend this server all its desks; empty if it opens them itself."""
     identity: Path | None = None
     """The folder with this server's certificate for nodes, which `hotdesk node enroll` wrote."""
+    sync: bool = False
+    """Whether doors on nodes send a request only after this server has its record."""
 
     @property
     def is_local(self) -> bool:
@@ -160,6 +162,8 @@ def check(serving: Serving, has_keys: bool) -> Serving:
         raise BriefError(
             "`[serve] nodes` needs `[serve] identity`, the folder that `hotdesk node enroll --server` created"
         )
+    if serving.sync and not serving.nodes:
+        raise BriefError("`[serve] sync` concerns desks on nodes, and `[serve] nodes` is not set; remove `sync`")
     if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:
         raise BriefError(f"volume_size must be 16M to 16T, not {serving.volume_size} bytes")
     if not serving.is_local:
@@ -258,6 +262,7 @@ SETTINGS: dict[str, Any] = {
     "share_rate": make_number_hint(0.1, 1e6),
     "nodes": Annotated[list[str], Otherwise(f"must be a list of node addresses: {NODE_FORMS}"), parse_nodes],
     "identity": FILE,
+    "sync": bool,
 }
 """The settings of `[serve]`."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

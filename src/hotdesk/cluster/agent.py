@@ -1,8 +1,10 @@
 """A node's agent: opens desks for the servers of its cluster, over mutual TLS.
 
-    GET  /node                       upgrade to this node's reports, a line of JSON a second, as a sign of life
+    GET  /node                       upgrade to this node's reports, a line of JSON a second, as a sign of life; with
+                                     the protocol `WITH_JOURNALS`, reports name the journals that have new events
     *    /tenants/NAME/desks…        the control protocol (`desk/owner/control.py`), for a tenant of the server
-    POST /tenants/NAME/desks         as above; the scope may come with sealed secrets of the server's caller
+    POST /tenants/NAME/desks         as above; the scope may come with sealed secrets of the server's caller; with
+                                     `sync` the tenant's doors wait until the server has the record of each request
     PUT  /tenants/NAME/desks/ID/scope  change a desk's scope; `step`: enter a step; `allow`: add rules
     PUT  /tenants/NAME/desks/ID/owner  name the server process that owns the desk
     GET  /tenants/NAME/desks/ID/opened  the signed event of its opening, with the vouched key
@@ -11,7 +13,8 @@
     GET  /tenants/NAME/images/NAME   facts about an image on this node
     GET  /tenants/NAME/questions     pending requests of desks at their doors; `POST …/ID` answers one
     PUT  /tenants/NAME/ready         keep desks ready
-    GET  /tenants/NAME/journal/N     events after number N, as hashed and signed, and the key that signs them
+    GET  /tenants/NAME/journal/N[/KEY]  events after number N, as hashed and signed, and the key that signs them; with
+                                     the key's fingerprint it confirms that the server has the events up to N
 
 The server is identified by its certificate. Tenants are separate for each server: tenants of two servers with the same
 name share nothing here. Desks of a server that has not followed the reports for `orphan_seconds` are burnt.
@@ -36,14 +39,15 @@ import anyio
 from hotdesk.brief import parse_scope
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.certificates import explain_tls_failure, find_peer_name, read_peer_expiry
+from hotdesk.cluster.journal_watch import JournalWatch
 from hotdesk.cluster.names import get_tenant_on_node, new_node_id
-from hotdesk.cluster.pull import read_events, wait_opened
-from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
+from hotdesk.cluster.pull import compute_key_fingerprint, read_events, wait_opened
+from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, WITH_JOURNALS, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.cluster.vouching import Vouching
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper import outbox, state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer
 from hotdesk.desk.owner.control_http import read_request, respond, switch
@@ -67,6 +71,7 @@ _BURN_AT_ONCE = 16
 """Desks of one server that are burnt at the same time; the server may come back before the next."""
 _MAX_READY = 1000
 _OWNER = re.compile(r"[0-9a-z-]{0,40}")
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 
 
 class TenantMachine(Protocol):
@@ -101,6 +106,8 @@ class NodeControl(ControlServer):
     """The server process that owns each desk, by the server's own statement. Only that server uses it."""
     vouch: Callable[[str], Vouching] = Vouching
     """Signs a statement that a public key belongs to this node."""
+    hurry: Callable[[], None] = lambda: None
+    """Tells the server to fetch this tenant's events at once."""
 
     @property
     def machine(self) -> Host:
@@ -124,8 +131,8 @@ class NodeControl(ControlServer):
                 work = self._change(sock, name, what, body)
             case "PUT", ["ready"]:
                 work = self._keep_ready(sock, body)
-            case "GET", ["journal", after] if _is_number(after):
-                work = self._read_journal(sock, int(after))
+            case "GET", ["journal", *place] if _is_place(place):
+                work = self._read_journal(sock, int(place[0]), *place[1:])
             case "GET", ["sealing"]:
                 work = self._read_sealing_key(sock)
             case "GET", ["images", name]:
@@ -150,12 +157,16 @@ class NodeControl(ControlServer):
         """Open a desk; burn it if its id cannot be sent to the server, which could never use it."""
         data = json.loads(body)
         spec, scope, owner = parse_spec(data.pop("spec")), _take_scope(data), _check_owner(data.pop("owner", ""))
+        sync = data.pop("sync", False) is True
         if data:
             raise BriefError(f"malformed request to open a desk on a node: unknown field {sorted(data)[0][:40]!r}")
         if spec.volumes:
             raise BriefError("a desk on a node cannot have volumes; leave `volumes` out")
         if self.is_cordoned():
             raise HostError("this node opens no more desks, because it is being stopped; open the desk on another node")
+        if sync:
+            confirmations = self.machine.doors.confirmations
+            confirmations.is_required, confirmations.on_awaited = True, self.hurry
         desk = await self.machine.open(spec, scope)
         self.owners = {each: name for each, name in self.owners.items() if each in self.desks}
         self.owners[desk.id] = owner
@@ -233,12 +244,22 @@ class NodeControl(ControlServer):
         self.machine.keep_ready(parse_spec(data["spec"]), count, proven=proven)
         await respond(sock, 200, {})
 
-    async def _read_journal(self, sock: socket.socket, after: int) -> None:
-        await respond(sock, 200, await anyio.to_thread.run_sync(read_events, self.machine.config, after))
+    async def _read_journal(self, sock: socket.socket, after: int, key: str = "") -> None:
+        """Send events after a number; a server that names the key that signs them has those up to that number."""
+        if not outbox.is_empty(self.machine.config.lib / "keys"):
+            await self.machine.prepare()  # its events are in the journal then
+        reply = await anyio.to_thread.run_sync(read_events, self.machine.config, after)
+        confirmations = self.machine.doors.confirmations
+        if key and key == compute_key_fingerprint(str(reply["key"])):
+            await confirmations.confirm(after)
+        await respond(sock, 200, {**reply, "awaited": confirmations.is_awaited})
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19
+def _is_place(parts: list[str]) -> bool:
+    """Return whether parts of a path are the number of an event, with or without the key that signs it."""
+    number = parts[0] if parts else ""
+    is_number = number.isascii() and number.isdecimal() and len(number) < 19
+    return is_number and (len(parts) == 1 or (len(parts) == 2 and _FINGERPRINT.fullmatch(parts[1]) is not None))
 
 
 def _check_owner(name: object) -> str:
@@ -282,8 +303,8 @@ class NodeAgent:
         self.free = anyio.Semaphore(MAX_CONNECTIONS)
         self.controls: dict[tuple[str, str], NodeControl] = {}
         """The control of each tenant, by server and tenant name."""
-        self.listeners: dict[str, int] = {}
-        """Number of connections of each server that follow this node's reports."""
+        self.listeners: dict[str, list[JournalWatch | None]] = {}
+        """The connections of each server that follow this node's reports; `None` for one that follows no journals."""
         self.absent: dict[str, float] = {}
         """Monotonic time since which a server with a tenant here has not followed the reports."""
         self.is_cordoned = False
@@ -351,13 +372,14 @@ class NodeAgent:
         try:
             match method, parts:
                 case "GET", ["node"]:
-                    await self.report_to(sock, server, expires)
+                    is_following = dict(request.headers).get(b"upgrade") == WITH_JOURNALS.encode()
+                    await self.report_to(sock, server, expires, JournalWatch() if is_following else None)
                 case "GET", ["tenants", tenant, "desks"] if self.find_idle(server, tenant) is not None:
                     await respond(sock, 200, [])
-                case "GET", ["tenants", tenant, "journal", after] if (
-                    _is_number(after) and (idle := self.find_idle(server, tenant)) is not None
+                case "GET", ["tenants", tenant, "journal", *place] if (
+                    _is_place(place) and (idle := self.find_idle(server, tenant)) is not None
                 ):
-                    await respond(sock, 200, await anyio.to_thread.run_sync(read_events, idle, int(after)))
+                    await respond(sock, 200, await anyio.to_thread.run_sync(read_events, idle, int(place[0])))
                 case _, ["tenants", tenant, *rest] if rest:
                     await (await self.control(server, tenant)).answer(sock, method, rest, body)
                 case _:
@@ -381,27 +403,43 @@ class NodeAgent:
                 host=machine,
                 is_cordoned=lambda: self.is_cordoned,
                 vouch=self.vouch,
+                hurry=functools.partial(self.hurry, server, tenant),
             )
             self.controls[server, tenant] = found
             if not self.listeners.get(server):
                 self.absent.setdefault(server, time.monotonic())
         return found
 
-    async def report_to(self, sock: socket.socket, server: str, expires: float) -> None:
+    async def report_to(
+        self, sock: socket.socket, server: str, expires: float, watch: JournalWatch | None = None
+    ) -> None:
         """Send reports until the server disconnects or its certificate ends."""
         await switch(sock, PROTOCOL)
-        self.listeners[server] = self.listeners.get(server, 0) + 1
+        self.listeners.setdefault(server, []).append(watch)
         self.absent.pop(server, None)
         try:
             while time.time() < expires:
-                await send(sock, write_report(self.measure(self.count_desks(), self.is_cordoned)))
-                with anyio.move_on_after(INTERVAL_S):
-                    await anyio.wait_readable(sock)
+                await send(sock, write_report(self.make_report(server, watch)))
+                if await (watch or JournalWatch()).wait_readable(sock, INTERVAL_S):
                     return
         finally:
-            self.listeners[server] -= 1
+            self.listeners[server].remove(watch)
             if not self.listeners[server]:
                 self.absent[server] = time.monotonic()
+
+    def hurry(self, server: str, tenant: str) -> None:
+        """Have a server fetch a tenant's events at once, because a door waits until the server has them."""
+        for watch in self.listeners.get(server, ()):
+            if watch is not None:
+                watch.hurry(tenant)
+
+    def make_report(self, server: str, watch: JournalWatch | None) -> NodeReport:
+        report = self.measure(self.count_desks(), self.is_cordoned)
+        if watch is None:
+            return report
+        controls = {tenant: each for (name, tenant), each in self.controls.items() if name == server}
+        folders = {tenant: each.machine.config.lib / "keys" for tenant, each in controls.items()}
+        return replace(report, journals=watch.list_moved(folders))
 
     def count_desks(self) -> int:
         return sum(len(each.desks) for each in self.controls.values())

@@ -100,8 +100,10 @@ class Nodes:
         context: ssl.SSLContext,
         tasks: Background,
         log: Callable[[Exception], None],
+        protocol: str = PROTOCOL,
     ) -> None:
         self.discoveries = discoveries
+        self.protocol = protocol
         self.context = context
         self.tasks = tasks
         self.log = log
@@ -116,6 +118,8 @@ class Nodes:
         self.is_closed = False
         self.on_join: list[Callable[[ClusterNode], None]] = []
         self.on_loss: list[Callable[[ClusterNode], None]] = []
+        self.on_events: dict[str, Callable[[ClusterNode], None]] = {}
+        """By tenant: called when a node reports that the tenant's journal there has new events."""
 
     async def run(self) -> None:
         while True:
@@ -138,7 +142,7 @@ class Nodes:
             self.dialers.add(dialer)
             is_refused = False  # a refused connection shows that the machine is up and its agent is not running
             try:
-                async with aclosing(_hear(dialer)) as reports:
+                async with aclosing(_hear(dialer, self.protocol)) as reports:
                     async for report in reports:
                         node = self.take(report, dialer, node)
                         retry, last_report = _RETRY_S, anyio.current_time()
@@ -202,6 +206,9 @@ class Nodes:
                 )
             )
         node.report, node.opened, node.is_heard = report, 0, True
+        for tenant in report.journals or ():
+            if (hear := self.on_events.get(tenant)) is not None:
+                hear(node)
         return node
 
     def join(self, node: ClusterNode) -> ClusterNode:
@@ -291,10 +298,10 @@ def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode]
     )
 
 
-async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
+async def _hear(dialer: NodeDialer, protocol: str) -> AsyncGenerator[NodeReport, None]:
     """Yield a node's reports until it disconnects, its certificate ends, or it sends none for `LOST_SECONDS`."""
     with anyio.fail_after(LOST_SECONDS):
-        sock = await NodeCalls(dialer).upgrade("/node", PROTOCOL)
+        sock = await NodeCalls(dialer).upgrade("/node", protocol)
     buffer = b""
     try:
         while True:

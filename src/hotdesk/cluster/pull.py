@@ -55,6 +55,11 @@ def read_events(settings: Config, after: int) -> dict[str, object]:
     return {"key": (folder / PUBLIC).read_text(), "events": [as_line(row) for row in rows]}
 
 
+def compute_key_fingerprint(pem: str) -> str:
+    """Return the fingerprint of a key that signs a journal, which names its file at the server; empty for no key."""
+    return compute_fingerprint(_parse_key(pem, "here")) if pem else ""
+
+
 def has_work(settings: Config) -> bool:
     """Return whether a tenant must be started: it has desks, or events that its keys have not signed yet."""
     outbox = settings.lib / _KEYS / OUTBOX
@@ -112,6 +117,10 @@ class PulledJournal:
         if (walk := self.walks.get(self.name)) is not None:
             return walk.last.id if walk.last is not None else 0
         return _read_last_number(self.folder)
+
+    def get_key(self) -> str:
+        """Return the fingerprint of the key that signed the stored events, as the node's replies show; else nothing."""
+        return self.name.removesuffix(_ENDING) if self.name in self.walks else ""
 
     def take(self, reply: dict[str, object], pass_on: Callable[[Sequence[Row]], None] = _ignore_rows) -> int:
         """Check events, pass them on and append them; return their number.

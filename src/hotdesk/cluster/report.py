@@ -9,6 +9,7 @@ from typing import Annotated
 
 from hotdesk import __version__
 from hotdesk.cluster.names import NAME_SHAPE
+from hotdesk.config import TENANT_SHAPE
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import KeeperError
 from hotdesk.strict import Length, Range, StrictError, parse_json, read
@@ -16,6 +17,10 @@ from hotdesk.strict import Length, Range, StrictError, parse_json, read
 INTERVAL_S = 1.0
 MAX_LINE_BYTES = 1 << 16
 PROTOCOL = "hotdesk-reports"
+WITH_JOURNALS = "hotdesk-reports-journals"
+"""The protocol of a server that also follows journals; an older agent ignores the difference."""
+MAX_JOURNALS = 500
+"""Maximum number of journals that one report names; the next report names more."""
 _MAX_BYTES = 1 << 50
 _Name = Annotated[str, re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")]
 
@@ -44,6 +49,8 @@ class NodeReport:
     open_network: bool = False
     """Whether its desks may reach other addresses than their door, which its operator accepts."""
     version: Annotated[str, Length(64)] = __version__
+    journals: Annotated[tuple[Annotated[str, TENANT_SHAPE], ...], Length(MAX_JOURNALS)] | None = None
+    """Tenants of the server that reads this whose journals here have new events; `None`: the node does not say."""
 
     @property
     def is_open(self) -> bool:
@@ -51,7 +58,10 @@ class NodeReport:
 
 
 def write_report(report: NodeReport) -> bytes:
-    return json.dumps(asdict(report)).encode() + b"\n"
+    fields = asdict(report)
+    if report.journals is None:
+        del fields["journals"]  # older servers refuse it
+    return json.dumps(fields).encode() + b"\n"
 
 
 def parse_report(line: bytes) -> NodeReport:

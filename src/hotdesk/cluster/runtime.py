@@ -57,12 +57,14 @@ async def _refuse_to_seal(scope: Scope, statement: Mapping[str, object]) -> byte
 class TenantNode(NodeCalls):
     """A tenant's desks on one node."""
 
-    def __init__(self, node: ClusterNode, tenant: str, owner: str, seal: Seal) -> None:
+    def __init__(self, node: ClusterNode, tenant: str, owner: str, seal: Seal, *, sync: bool = False) -> None:
         super().__init__(node.dialer, f"/tenants/{tenant}")
         self.node = node
         self.owner = owner
         """The name of the server process that opens desks."""
         self.seal = seal
+        self.sync = sync
+        """Whether doors there must wait until this server has the record of each request."""
 
     async def list_desks(self) -> list[dict[str, object]]:
         """List the node's desks that are handed over; raise `KeeperError` for an id that is not of this node."""
@@ -86,7 +88,8 @@ class TenantNode(NodeCalls):
             raise BriefError("this server opens desks on nodes, which do not support volumes; leave `volumes` out")
         scope = await self.seal_secrets(scope)
         request = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": {}}, "owner": self.owner}
-        answer = await self.call("POST", "/desks", {**request, **_build_scope_fields(scope)})
+        more = _build_scope_fields(scope) | ({"sync": True} if self.sync else {})
+        answer = await self.call("POST", "/desks", {**request, **more})
         return self.check_id(answer.get("id"))
 
     async def call(
@@ -201,7 +204,9 @@ class ClusterRuntime:
 
     def on(self, node: ClusterNode) -> TenantNode:
         if (found := self.tenant_nodes.get((node.name, node.boot))) is None:
-            found = self.tenant_nodes[node.name, node.boot] = TenantNode(node, self.tenant, self.owner, self.seal)
+            sync = self.config.serve.get("sync") is True
+            found = TenantNode(node, self.tenant, self.owner, self.seal, sync=sync)
+            self.tenant_nodes[node.name, node.boot] = found
         return found
 
     def get_node(self, desk: DeskId) -> ClusterNode:
@@ -441,19 +446,22 @@ class ClusterRuntime:
         """Expect a desk no longer: it is burnt if it turns up."""
         self.expected.discard(desk)
 
-    async def burn_strays(self, node: ClusterNode) -> None:
-        """Burn this tenant's desks that no live process of its server owns.
+    async def burn_strays(self, node: ClusterNode) -> bool:
+        """Burn this tenant's desks that no live process of its server owns; return whether it may have any desks there.
 
         A desk that this process is just opening is not in `desks` yet, and is kept by its owner's name.
         """
         try:
-            for each in await self.on(node).list_desks():
+            found = await self.on(node).list_desks()
+            for each in found:
                 desk, owner = as_id(str(each["id"])), str(each.get("owner", ""))
                 is_known = desk in self.desks or desk in self.expected or owner == self.owner
                 if not is_known and not self.is_alive(owner):
                     await self.on(node).burn(desk)
         except HotdeskError as e:
             self.nodes.log(e)
+            return True
+        return bool(found)
 
     def is_alive(self, owner: str) -> bool:
         """Return whether a process of this server answers at its control socket."""

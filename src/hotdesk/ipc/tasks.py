@@ -16,13 +16,13 @@ class Background:
         self.tasks = tasks
         self.scopes: set[anyio.CancelScope] = set()
 
-    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+    def start(self, work: Callable[[], Awaitable[object]]) -> None:
         """Start a task that runs until it is done or `stop` is called."""
         scope = anyio.CancelScope(shield=True)
         self.scopes.add(scope)
         self.tasks.start_soon(self.run, scope, work)
 
-    async def run(self, scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, scope: anyio.CancelScope, work: Callable[[], Awaitable[object]]) -> None:
         with scope:
             await work()
         self.scopes.discard(scope)

@@ -78,3 +78,9 @@ def test_loopback_needs_neither_key_nor_tls() -> None:
 )
 def test_clients_are_told_the_sandboxes_address(serving: Serving, reached: str) -> None:
     assert serving.reached == reached
+
+
+def test_sync_without_nodes_is_refused() -> None:
+    with pytest.raises(BriefError, match="`\\[serve\\] nodes` is not set; remove `sync`"):
+        check(read({"sync": True}), has_keys=False)
+    assert check(read({"sync": True, "nodes": ["127.0.0.1:3710"], "identity": "/n"}), has_keys=False).sync

@@ -52,7 +52,7 @@ async def test_desks_of_a_server_that_comes_back_while_they_are_burnt_are_kept(a
     with anyio.fail_after(10):
         while len(machine.desks) == 60:
             await anyio.sleep(0.005)
-    agent.listeners["home"] = 1
+    agent.listeners["home"] = [None]
     agent.absent.pop("home")
     await anyio.sleep(60 * BURN_SECONDS + 1)
     assert len(machine.desks) >= 20
@@ -70,7 +70,7 @@ async def test_desks_of_several_absent_servers_are_burnt_together(agent: NodeAge
 
 async def test_desks_of_a_server_that_follows_the_reports_are_kept(agent: NodeAgent) -> None:
     there, gone = place(agent, "home", 3), place(agent, "away", 3)
-    agent.listeners["home"] = 1
+    agent.listeners["home"] = [None]
     del agent.absent["home"]
     agent.tasks.start(lambda: agent.burn_orphans(0.1))
     await anyio.sleep(0.5)
@@ -79,6 +79,6 @@ async def test_desks_of_a_server_that_follows_the_reports_are_kept(agent: NodeAg
 
 async def test_an_agent_that_ends_burns_the_desks_of_servers_that_are_there(agent: NodeAgent) -> None:
     machine = place(agent, "home", 3)
-    agent.listeners["home"] = 1
+    agent.listeners["home"] = [None]
     await agent.burn_desks()
     assert not machine.desks
