@@ -1108,7 +1108,7 @@ async def test_an_upstream_that_got_half_a_body_is_not_reused() -> None:
 
 
 @falls_without(
-    "a body is asked for", Removal("door/upload.py", "        if self.request.expects:\n", "        if False:\n")
+    "a body is asked for", Removal("door/request_body.py", "        if self.request.expects:\n", "        if False:\n")
 )
 async def test_a_request_that_expects_continue_gets_it_once_admitted(desk: Desk, attack: Attack) -> None:
     code = (

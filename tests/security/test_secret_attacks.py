@@ -125,7 +125,7 @@ FOREIGN_CREDENTIALS_PASS = Removal(
 )
 UPGRADES_PASS = Removal(
     "door/exchange.py",
-    "if self.granted or self.upload.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)",
+    "if self.granted or self.body.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)",
     "if False:\n            pass",
 )
 
@@ -419,7 +419,7 @@ async def test_a_secret_is_inserted_nowhere_else(cases: dict[str, Case], where: 
 
 
 @falls_without(
-    "bodies that are held have a bound", Removal("door/upload.py", "if len(body) > BODY_LIMIT:", "if False:")
+    "bodies that are held have a bound", Removal("door/request_body.py", "if len(body) > BODY_LIMIT:", "if False:")
 )
 async def test_a_body_too_large_to_search_is_refused_with_a_reason(room: Room, visit: Visit) -> None:
     since = len(room.up.seen)
@@ -755,12 +755,12 @@ async def test_a_desk_cannot_use_credentials_of_its_own(cases: dict[str, Case], 
 
 @falls_without(
     "bodies are looked into",
-    Removal("door/upload.py", "if self.allowed is None or self.signed:", "if True:"),
+    Removal("door/request_body.py", "if self.allowed is None or self.signed:", "if True:"),
     cases=FOREIGN_BODIES,
 )
 @falls_without(
     "bodies a secret goes into are looked into",
-    Removal("door/exchange.py", "        self.upload.check_whole(body)\n", ""),
+    Removal("door/exchange.py", "        self.body.check_whole(body)\n", ""),
     cases="where a secret goes | in a secret's place",
 )
 @falls_without(

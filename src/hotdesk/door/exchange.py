@@ -19,13 +19,13 @@ from hotdesk.door.http.upstream import UnreachableError, UpstreamSlot
 from hotdesk.door.http.wire import BODY_SECONDS, HungUpError, TimedOutError, Wire
 from hotdesk.door.policy.policy import PolicyDecision
 from hotdesk.door.policy.target import Target, is_override
+from hotdesk.door.request_body import RequestBody
 from hotdesk.door.secrets import inject, signature
 from hotdesk.door.secrets.bodies import BODY_TOO_LARGE
 from hotdesk.door.secrets.encodings import DecodersBusyError, UnreadableError
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.outgoing import Outgoing, harden
 from hotdesk.door.secrets.response import Cleaner, end_to_end
-from hotdesk.door.upload import Upload
 from hotdesk.event import Exchange, RequestAdmitted
 
 ANSWER_SECONDS = 300.0
@@ -72,7 +72,7 @@ class Forward:
         self.returns = False
         """Whether a value that the host issued goes back with the request."""
         self.issued: Issued | None = None
-        self.upload: Upload
+        self.body: RequestBody
         """The request's body, once it is known what it may contain."""
         self.removed: tuple[str, ...] = ()
         """Headers of the desk that were not forwarded."""
@@ -250,14 +250,14 @@ class Forward:
             raise self.way.refuse(plan, self.meant.host)
         self.granted, self.returns = plan.granted or issued is not None, bool(plan.returned)
         self.removed = tuple(sorted(plan.removed))
-        self.upload = Upload(
+        self.body = RequestBody(
             self.way, self.wire, self.request, self.meant.host,
             granted=self.granted, allowed=plan.allowed, signed=plan.signing is not None,
         )  # fmt: skip
         too_large = BODY_TOO_LARGE if plan.body else signature.BODY_TOO_LARGE
         has_whole_body = plan.whole and self.request.body is not None
-        body = await self.upload.read_whole(too_large) if has_whole_body else None
-        self.upload.check_whole(body)
+        body = await self.body.read_whole(too_large) if has_whole_body else None
+        self.body.check_whole(body)
         values = {id: await self.way.get_value(grants[id]) for id in inject.list_needed_grants(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
@@ -286,7 +286,7 @@ class Forward:
                 f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} is not supported; "
                 "only websocket is",
             )
-        if self.granted or self.upload.allowed is not None:
+        if self.granted or self.body.allowed is not None:
             raise ExchangeError(403, inject.NO_UPGRADE)
         if self.only_reads:
             raise ExchangeError(403, "this rule is read-only; a WebSocket can send data, so the rule needs `write`")
@@ -317,7 +317,7 @@ class Forward:
         self.upstream.write(head + (body or b""))
         if body is not None or not self.request.body:
             return await self.answer_head()
-        upload = asyncio.ensure_future(self.upload.stream(self.upstream, self.count))
+        upload = asyncio.ensure_future(self.body.stream(self.upstream, self.count))
         answering = asyncio.ensure_future(self.answer_head())
         try:
             await asyncio.wait((upload, answering), return_when=asyncio.FIRST_COMPLETED)

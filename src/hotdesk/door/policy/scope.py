@@ -52,7 +52,7 @@ def read_grant(entry: str | Mapping[str, object]) -> Grant:
 
 
 def read_table(table: Mapping[str, object]) -> Grant:
-    check_fields("grant", Grant, table)
+    _check_fields("grant", Grant, table)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
         raise ValueError("`secret` and `host` are required, both as strings")
@@ -61,7 +61,7 @@ def read_table(table: Mapping[str, object]) -> Grant:
     return Grant(**values)  # type: ignore[arg-type]
 
 
-def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mapping[str, object]) -> None:
+def _check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mapping[str, object]) -> None:
     names = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in names):
         shown = make_printable(unknown[0][:80])
@@ -70,7 +70,7 @@ def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mappin
 
 def _read_secret_place(entry: object) -> SecretPlace:
     if isinstance(entry, Mapping):
-        check_fields("place", SecretPlace, entry)
+        _check_fields("place", SecretPlace, entry)
         return SecretPlace(**{"kind": "", **entry})
     found = read_grant_words(["one@host.test", *split_words(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):

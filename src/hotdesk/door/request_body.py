@@ -17,7 +17,7 @@ from hotdesk.door.secrets.response import DECODED
 from hotdesk.door.secrets.upload_watch import UploadWatcher, make_watcher
 
 
-class Upload:
+class RequestBody:
     """The body of one request. `granted` says whether its host has or had a grant."""
 
     def __init__(
