@@ -11,8 +11,12 @@ from pathlib import Path
 
 @contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        fd = os.open(file, flags, 0o600)
+    except FileNotFoundError:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(file, flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
