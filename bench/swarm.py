@@ -1,8 +1,10 @@
 """Swarms of three sizes and a line fitted to them: the cost of an item, and the effect of more cores.
 
 python -m bench.swarm [--sizes 200,500,1000]
+python -m bench.swarm --desks 200
 
 Each item is a line that a script counts at a separate desk, verified in clean desks: only hotdesk's own cost is left.
+The second measures the desk alone: opened, a file written and read, burnt; four at a time.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import anyio
+
 from hotdesk import config
+from hotdesk.desk.seam import Spec
+from hotdesk.host import Host
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 BRIEF = """
@@ -85,6 +91,31 @@ def measure(count: int) -> SwarmCost:
         return SwarmCost(count, took, cpu, owner, keeper, journal)
 
 
+async def measure_desks(count: int, together: int = 4) -> tuple[float, float, float]:
+    """Open, use and burn desks; return the processor seconds of this process, of its keeper, and of the desks."""
+    spec = Spec(cpus=1, memory=256 * config.MIB, disk=64 * config.MIB)
+
+    async def live(host: Host, number: int) -> None:
+        for _ in range(number):
+            desk = await host.open(spec)
+            await desk.write("item.txt", b"word")
+            await desk.read("item.txt")
+            await host.burn(desk.id)
+
+    with tempfile.TemporaryDirectory(prefix="hotdesk-bench-desks-") as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        async with Host(replace(config.load(), run=home / "run", lib=home / "lib")) as host:
+            await live(host, together)  # to warm caches
+            keeper = find_keeper(os.getpid())
+            before = measure_own(os.getpid()), measure_own(keeper), measure_children(keeper)
+            async with anyio.create_task_group() as tasks:
+                for place in range(together):
+                    tasks.start_soon(live, host, len(range(place, count, together)))
+            owner, kept, desks = measure_own(os.getpid()), measure_own(keeper), measure_children(keeper)
+            return owner - before[0], kept - before[1], desks - before[2]
+
+
 def find_keeper(owner: int) -> int:
     """Return the process id of an owner's keeper: its first child."""
     try:
@@ -95,11 +126,20 @@ def find_keeper(owner: int) -> int:
 
 def measure_own(pid: int) -> float:
     """Return the processor seconds of one process, without those of its children."""
+    return _sum_times(pid, 11)
+
+
+def measure_children(pid: int) -> float:
+    """Return the processor seconds of the children that a process has reaped."""
+    return _sum_times(pid, 13)
+
+
+def _sum_times(pid: int, first: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (int(fields[first]) + int(fields[first + 1])) / os.sysconf("SC_CLK_TCK")
 
 
 def fit(points: list[tuple[float, float]]) -> tuple[float, float]:
@@ -122,8 +162,16 @@ def main() -> None:
     """Measure, fit, and print the predictions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="200,500,1000", help="items of each swarm")
+    parser.add_argument("--desks", type=int, default=0, help="measure so many desks alone instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
     wanted = parser.parse_args()
+    if wanted.desks:
+        parts = [1000 * seconds / wanted.desks for seconds in anyio.run(measure_desks, wanted.desks)]
+        print(
+            f"{wanted.desks:6,} desks: {sum(parts):5.1f} ms of processor each, of which the owner's {parts[0]:4.1f}, "
+            f"the keeper's {parts[1]:4.1f}, those of their processes {parts[2]:4.1f}"
+        )
+        return
     costs = [measure(int(each)) for each in wanted.sizes.split(",")]
     for each in costs:
         print(

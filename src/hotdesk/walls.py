@@ -93,6 +93,10 @@ class WallProof:
         facts = "; ".join(filter(None, (program, describe_kernel(self.kernel, is_boundary=self.is_boundary))))
         return f"{self.wall} ({facts})"
 
+    def as_json(self) -> dict[str, object]:
+        """Return its fields. `dataclasses.asdict` would copy each, for every desk."""
+        return {name: getattr(self, name) for name in WallProof.__slots__}
+
 
 def read_proof(record: Mapping[str, object]) -> WallProof:
     """Return the keeper's proof of a desk's wall from desk.json, or only the name for a desk of an earlier version."""

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
@@ -398,7 +397,7 @@ class Keeper:
                 "grants": [],
                 "by": by,
                 "image": tracked.spec.image,
-                **(asdict(tracked.proof) if tracked.proof is not None else {}),
+                **(tracked.proof.as_json() if tracked.proof is not None else {}),
             }
             self.outbox.add("keeper", "Opened", facts)
 

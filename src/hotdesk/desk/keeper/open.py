@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.config import Config
@@ -214,7 +213,7 @@ class Opening:
         tracked.touched = read_clock()
         tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)
         state_name = "ready" if tracked.spare else "open"
-        tracked.record.note(pid=tracked.init, state=state_name, proof=asdict(tracked.proof))
+        tracked.record.note(pid=tracked.init, state=state_name, proof=tracked.proof.as_json())
 
 
 def _require_traits(wall: Wall, request: KeeperRequest) -> None:

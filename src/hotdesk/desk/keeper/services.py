@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.config import Config
@@ -39,7 +38,7 @@ class Doorman:
         """Add a gate, and send keys the proof of its desk's wall. A restarted desk keeps its gate."""
         if self.proofs.get(desk) != proof:
             self.proofs[desk] = proof
-            self.keys.tell({"desk": desk, "proof": asdict(proof)})
+            self.keys.tell({"desk": desk, "proof": proof.as_json()})
         if desk in self.gates:
             return
         self.gates[desk] = gate
@@ -102,7 +101,7 @@ class Doorman:
         authority = self.authority.read_text() if self.authority is not None else ""
         self.keys.start({"uid": uids.KEYS, "root": str(folder), "authority": authority})
         for desk, proof in self.proofs.items():
-            self.keys.tell({"desk": desk, "proof": asdict(proof)})
+            self.keys.tell({"desk": desk, "proof": proof.as_json()})
         if self.door.pid:
             self.join()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable
@@ -86,7 +87,12 @@ def _format_cpu_line(name: str, values: Iterable[int]) -> str:
 
 def format_cpuinfo(cpus: float) -> bytes:
     """Return `/proc/cpuinfo`: as many of the host's blocks as the desk has CPUs, numbered from 0."""
-    blocks = HOST_CPUS[: cpu_set.count(cpus)]
+    return _format_cpu_blocks(cpu_set.count(cpus))
+
+
+@functools.cache
+def _format_cpu_blocks(count: int) -> bytes:
+    blocks = HOST_CPUS[:count]
     numbered = (re.sub(r"(?m)^(processor\s*:).*$", rf"\1 {number}", block) for number, block in enumerate(blocks))
     return "".join(f"{block}\n\n" for block in numbered).encode()
 
