@@ -212,11 +212,11 @@ def listening(port: int) -> list[str]:
     "a network each",
     Removal(
         "room/room.py",
-        "                self.netns, self.gate = syscalls.run_in_new_netns(open_gate)\n",
-        "                global kept\n"
-        '                if "kept" not in globals():\n'
-        "                    kept = syscalls.run_in_new_netns(open_gate)\n"
-        "                self.netns, self.gate = os.dup(kept[0]), kept[1].dup()\n",
+        "            self.netns, self.gate = syscalls.run_in_new_netns(open_gate)\n",
+        "            global kept\n"
+        '            if "kept" not in globals():\n'
+        "                kept = syscalls.run_in_new_netns(open_gate)\n"
+        "            self.netns, self.gate = os.dup(kept[0]), kept[1].dup()\n",
     ),
 )
 @falls_without(
@@ -280,9 +280,8 @@ async def test_a_desk_cannot_change_its_network(answers: dict[str, object], what
     "a gate inside the desk",
     Removal(
         "room/room.py",
-        "                self.netns, self.gate = syscalls.run_in_new_netns(open_gate)\n",
-        "                self.netns, _ = syscalls.run_in_new_netns(open_gate)\n"
-        "                self.gate = open_gate()\n",
+        "            self.netns, self.gate = syscalls.run_in_new_netns(open_gate)\n",
+        "            self.netns, _ = syscalls.run_in_new_netns(open_gate)\n            self.gate = open_gate()\n",
     ),
 )
 async def test_the_gate_listens_only_inside_the_desk_and_cannot_be_taken(desk: Desk, attack: Attack) -> None:

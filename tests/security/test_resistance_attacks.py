@@ -159,9 +159,7 @@ async def test_a_desk_that_resists_burns_within_a_bound(
 @falls_without(
     "every hierarchy",
     Removal(
-        "linux/cgroup.py",
-        "        for folder in self.places:\n            write(",
-        "        for folder in self.places[1:]:\n            write(",
+        "linux/cgroup.py", '/cgroup.procs" for folder in self.places]', '/cgroup.procs" for folder in self.places[1:]]'
     ),
 )
 async def test_no_thread_or_orphan_leaves_the_desks_cgroup(

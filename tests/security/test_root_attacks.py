@@ -932,8 +932,8 @@ async def test_a_sudo_that_root_replaced_gains_nothing(fresh: Open) -> None:
     "root where it was allowed",
     Removal(
         "room/room.py",
-        "if spec.root:\n                self.await_sudo()",
-        "if spec:\n                self.await_sudo()",
+        "if spec.root:\n            self.await_sudo()\n        self.ca = ca",
+        "if spec:\n            self.await_sudo()\n        self.ca = ca",
     ),
 )
 async def test_a_desk_without_root_cannot_start_it_from_inside(fresh: Open, program: Program) -> None:
