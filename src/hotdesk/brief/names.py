@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, NetmaskValueError
 
+from hotdesk.brief.explained import ExplainedError
+
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME_SHAPE = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 NUMBER_SHAPE = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
@@ -43,12 +45,12 @@ SHARED = frozenset(
 def canonicalize_name(text: str) -> str:
     """Return a name in lower-case ASCII without a trailing dot."""
     if not text.isascii():
-        raise ValueError("is not plain ASCII; write the host in punycode (`xn--…`)")
+        raise ExplainedError("is not plain ASCII; write the host in punycode (`xn--…`)")
     name = text.lower().removesuffix(".")
     if not NAME_SHAPE.fullmatch(name) or len(name) > 253:
         raise ValueError("is not a host name: use labels of letters, digits, `-` and `_`, separated by single dots")
     if NUMBER_SHAPE.fullmatch(name):
-        raise ValueError("is a number that some programs read as an address; write an address like `192.0.2.1`")
+        raise ExplainedError("is a number that some programs read as an address; write an address like `192.0.2.1`")
     return name
 
 
@@ -56,9 +58,9 @@ def _canonicalize_address(text: str) -> str:
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
-        raise ValueError("is not an address; write it like `192.0.2.1` or `[2001:db8::1]`") from None
+        raise ExplainedError("is not an address; write it like `192.0.2.1` or `[2001:db8::1]`") from None
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise ValueError(
+        raise ExplainedError(
             "is an address with a zone, or an IPv4 address written as IPv6; write an address like `192.0.2.1`"
         )
     return str(address)
@@ -83,7 +85,7 @@ def canonicalize_pattern(text: str) -> str:
     if text.startswith("*."):
         return f"*.{narrow(_encode_host_name(text[2:]))}"
     if "*" in text:
-        raise ValueError("has a `*` in the wrong place: it must be the whole first label, as in `*.example.test`")
+        raise ExplainedError("has a `*` in the wrong place: it must be the whole first label, as in `*.example.test`")
     return _encode_host_name(text)
 
 
@@ -91,11 +93,13 @@ def _canonicalize_network(text: str) -> str:
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
     except (AddressValueError, NetmaskValueError):
-        raise ValueError("is not a network; write it like `[192.0.2.0/24]`") from None
+        raise ExplainedError("is not a network; write it like `[192.0.2.0/24]`") from None
     except ValueError:
-        raise ValueError("is a network with host bits set; write its first address, as in `[192.0.2.0/24]`") from None
+        raise ExplainedError(
+            "is a network with host bits set; write its first address, as in `[192.0.2.0/24]`"
+        ) from None
     if network.prefixlen < WIDEST[network.version]:
-        raise ValueError(f"is a network wider than /{WIDEST[network.version]}; write a smaller network")
+        raise ExplainedError(f"is a network wider than /{WIDEST[network.version]}; write a smaller network")
     return _canonicalize_address(str(network[0])) if network.num_addresses == 1 else str(network)
 
 
@@ -103,18 +107,22 @@ def _encode_host_name(text: str) -> str:
     if text.isascii():
         return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
-        raise ValueError("has a character that programs encode in different ways; write the host in punycode (`xn--…`)")
+        raise ExplainedError(
+            "has a character that programs encode in different ways; write the host in punycode (`xn--…`)"
+        )
     try:
         encoded = text.encode("idna").decode("ascii")
     except UnicodeError:
-        raise ValueError("has a character that a host name cannot have; write the host in punycode (`xn--…`)") from None
+        raise ExplainedError(
+            "has a character that a host name cannot have; write the host in punycode (`xn--…`)"
+        ) from None
     return canonicalize_name(encoded)
 
 
 def narrow(suffix: str) -> str:
     """Return a wildcard's suffix; refuse one below which anyone can register names."""
     if "." not in suffix or suffix in SHARED:
-        raise ValueError(
+        raise ExplainedError(
             f"covers the domains of many owners, because anyone can register a name below {suffix!r}; write a longer "
             f"suffix, such as `*.example.{suffix}`"
         )

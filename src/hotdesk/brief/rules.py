@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus
 
 from hotdesk.brief import paths
 from hotdesk.brief.data import ANY, READ, Rule, Verdict
+from hotdesk.brief.explained import ExplainedError
 from hotdesk.brief.names import canonicalize_pattern
 from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, make_printable
@@ -26,11 +27,6 @@ _PORT_EXAMPLE = "GET example.test:8443/data/*"
 MAX_LINE_CHARS = 1 << 17
 """Maximum characters of one line; no valid rule or grant is longer."""
 _EXAMPLES = {"up": "up=1M", "down": "down=1M", "rate": "rate=0.5", "step": "step=fetch"}
-_REMEDIES = (
-    " as in ", " is written as ", "; write ", "; use ", "; add ", "; remove ", "; it must be ", "; the options are ",
-    "; the fields are ",
-)  # fmt: skip
-"""Beginnings of a remedy or an example in a fault's own text."""
 VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
 WORDS = frozenset({*VERDICTS, "read", "write", "private"})
 """Keywords of the grammar, which cannot be a host."""
@@ -89,11 +85,11 @@ def check_rule(rule: Rule) -> Rule:
 
 def add_example(fault: Exception, example: str) -> str:
     """Return a fault's text with an example, unless the text has a remedy of its own."""
+    if isinstance(fault, ExplainedError | BriefError):
+        return str(fault)
     is_encoding = isinstance(fault, UnicodeDecodeError)
     text = "a name is not UTF-8 after percent-decoding" if is_encoding else str(fault)
-    has_remedy = any(each in text for each in _REMEDIES)
-    has_remedy = has_remedy and not _is_about_port(fault) and "was read as the host" not in text
-    return text if has_remedy else f"{text}; write it like {example}"
+    return f"{text}; write it like {example}"
 
 
 def _is_about_port(error: Exception) -> bool:
@@ -147,6 +143,8 @@ def read_words(words: list[str]) -> Rule:
         options = _read_options(rest)
     except ValueError as e:
         note = "" if "." in rule.host or ":" in rule.host else f" ({rule.host!r} was read as the host)"
+        if not note:
+            raise
         raise ValueError(f"{e}{note}") from None
     return replace(rule, **options)  # type: ignore[arg-type]
 
@@ -187,7 +185,7 @@ def _read_options(words: list[str]) -> dict[str, object]:
     for word in words:
         name, equals, value = word.partition("=")
         if name in options:
-            raise ValueError(f"{name!r} is given twice; remove one")
+            raise ExplainedError(f"{name!r} is given twice; remove one")
         options[name] = read_option(name, value if equals else None)
     return options
 
@@ -202,21 +200,21 @@ def read_option(name: str, value: str | None) -> object:
             try:
                 return float(value)
             except ValueError:
-                raise ValueError(
+                raise ExplainedError(
                     f"rate is {make_printable(value[:80])!r}; it must be a number, as in rate=0.5"
                 ) from None
         case "step", str() if value:
             return value
     if value is None and (name in ("read", "write") or name.isupper()):
-        raise ValueError(
+        raise ExplainedError(
             f"{make_printable(name[:80])!r} is in the wrong place; write read, write or methods such as POST,PUT "
             "before the host"
         )
     if name == "private":
-        raise ValueError("private takes no value; write `private`")
+        raise ExplainedError("private takes no value; write `private`")
     if name in _EXAMPLES:
-        raise ValueError(f"{name} needs a value, as in {_EXAMPLES[name]}")
-    raise ValueError(
+        raise ExplainedError(f"{name} needs a value, as in {_EXAMPLES[name]}")
+    raise ExplainedError(
         f"{make_printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
     )
 
@@ -225,7 +223,7 @@ def read_table(table: Mapping[str, object]) -> Rule:
     names = {field.name for field in fields(Rule)}
     if unknown := sorted(str(name) for name in table if name not in names):
         listed = ", ".join(field.name for field in fields(Rule))
-        raise ValueError(f"{unknown[0]!r} is not a field of a rule; the fields are {listed}")
+        raise ExplainedError(f"{unknown[0]!r} is not a field of a rule; the fields are {listed}")
     values = dict(table)
     for name in ("up", "down"):
         if isinstance(size := values.get(name), str):
@@ -278,7 +276,7 @@ def _check_combination(rule: Rule) -> Rule:
     if rule.tunnel and replace(rule, port=None, up=None, down=None, rate=None, private=False, step="") != Rule(
         rule.host, tunnel=True
     ):
-        raise ValueError(
+        raise ExplainedError(
             "a tunnel rule takes a host, a port and limits only, because the door cannot read the traffic; remove the "
             "scheme, method, path, query, deny or ask"
         )
@@ -289,10 +287,10 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
-        raise ValueError("methods must be a list of 1 to 32 names; write `read`, `write`, or names such as GET")
+        raise ExplainedError("methods must be a list of 1 to 32 names; write `read`, `write`, or names such as GET")
     for method in methods:
         if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
-            raise ValueError(
+            raise ExplainedError(
                 f"{make_printable(str(method)[:80])!r} is not an HTTP method; write `read`, `write`, or names "
                 "such as GET"
             )
@@ -316,7 +314,7 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
         raise ValueError("the name of a query parameter is empty or has a `*`, which only values may have")
     names = [read_part("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
-        raise ValueError("a query parameter is given twice; remove one")
+        raise ExplainedError("a query parameter is given twice; remove one")
     for _, value in pairs:
         read_part("query", value, lambda text: paths.compile_value(text).pattern)
     return tuple(sorted(pairs))
@@ -329,6 +327,8 @@ def read_part(what: str, text: object, read: paths.Reader) -> str:
         return read(text)
     except UnicodeDecodeError:
         raise ValueError(f"the {what} is not UTF-8 after percent-decoding") from None
+    except ExplainedError as e:
+        raise ExplainedError(f"the {what} {e}") from None
     except ValueError as e:
         raise ValueError(f"the {what} {e}") from None
 
@@ -337,7 +337,7 @@ def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse a value that is not one of the choices; `True` does not equal 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
         listed = " or ".join(str(choice) for choice in choices if choice is not None)
-        raise ValueError(f"the {what} is {make_printable(str(value)[:80])!r}; it must be {listed}")
+        raise ExplainedError(f"the {what} is {make_printable(str(value)[:80])!r}; it must be {listed}")
 
 
 def check_port(value: object) -> None:
@@ -353,6 +353,6 @@ def check_number(what: str, value: object, kind: type, least: float, most: float
         return
     right = isinstance(value, (int, kind)) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
-        raise ValueError(
+        raise ExplainedError(
             f"{what} is {make_printable(str(value)[:80])!r}; it must be a number from {least:.15g} to {most:.15g}"
         )
