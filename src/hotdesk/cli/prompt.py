@@ -23,7 +23,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.event import Pending
 from hotdesk.job.event_text import WAITING
 from hotdesk.job.format import format_clock
-from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
+from hotdesk.job.people.wait import MAX_WORDS_CHARS, Card
 
 TERMINAL = "/dev/tty"
 _SETTLE = 0.4
@@ -206,7 +206,7 @@ def _iterate_card_lines(card: Card) -> Iterator[str]:
         yield f"  {_shorten_fact(line)}"
     yield f"  {'digest':{widest}}  {card.digest[:16]}"
     if card.words:
-        words = card.words[:MAX_QUOTE_CHARS].replace('"', "'")
+        words = card.words[:MAX_WORDS_CHARS].replace('"', "'")
         yield ""
         yield f'the worker says (unchecked): "{words}"'
 

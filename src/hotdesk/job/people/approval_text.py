@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hotdesk.brief.names import get_registrable_domain
 from hotdesk.errors import make_printable
 from hotdesk.event import Pending
-from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
+from hotdesk.job.people.wait import MAX_WORDS_CHARS, Card
 
 MAX_FACT_CHARS = 500
 """Maximum characters shown of a fact or of a line."""
@@ -66,7 +66,7 @@ def format_lines(card: Card) -> list[str]:
 
 def quote_words(words: str) -> list[str]:
     """Quote the worker's words. Double quotes are replaced, so the text cannot end the quotation."""
-    text = make_printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
+    text = make_printable(words[:MAX_WORDS_CHARS]).replace('"', "'")[:MAX_WORDS_CHARS]
     return [f'  the worker says (unchecked): "{text}"'] if text else []
 
 

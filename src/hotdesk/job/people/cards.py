@@ -20,12 +20,13 @@ from hotdesk.brief.coverage import find_cover
 from hotdesk.brief.names import get_registrable_domain, put_domain_first
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.format import format_count
-from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
+from hotdesk.job.people.wait import MAX_WORDS_CHARS, Card, quote
 from hotdesk.plan import Plan, Step, to_json
 
 MAX_CHARS = 300
 """Maximum characters of a line."""
 ALL = "everything that the brief allows"
+_INTENT = "   the worker says (unchecked): "
 REACHES, ASKS = "reaches", "asks each time before it reaches"
 FOREIGN = "at stake: the program that uses the secret may have read untrusted content in this step"
 
@@ -42,15 +43,18 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
         "brief": job.digest,
         "digest": plan.digest,
     }
-    lines = [line for index in range(len(plan.steps)) for line in _describe_step(plan, index, job)]
+    lines = [
+        line
+        for index, step in enumerate(plan.steps)
+        for line in (*_describe_step(plan, index, job), *_quote_intent(step))
+    ]
     lines += [f"{item.path} may contain {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
-    words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
     return Card(
         "Carry out this plan?",
         facts,
         sanitize_lines(lines),
-        make_printable(words.strip())[:MAX_QUOTE_CHARS],
+        quote(plan.thoughts),
         to_json(plan),
     )
 
@@ -80,7 +84,7 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
         "Change the plan?",
         facts,
         sanitize_lines(lines),
-        make_printable(amendment.reason)[:MAX_QUOTE_CHARS],
+        quote(amendment.reason),
         to_json(new),
     )
 
@@ -96,7 +100,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
         "Carry out this step?",
         facts,
         sanitize_lines(list(_describe_step(plan, index, job))),
-        make_printable(step.intent)[:MAX_QUOTE_CHARS],
+        quote(step.intent),
         subject,
     )
 
@@ -107,7 +111,7 @@ def make_question_card(step: Step, question: str) -> Card:
         "The worker asks",
         {"step": step.name},
         (),
-        make_printable(question)[:MAX_QUOTE_CHARS],
+        quote(question, MAX_WORDS_CHARS),
         f"{step.name}: {question}",
     )
 
@@ -153,6 +157,13 @@ def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     yield from (f"   may choose the action {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions)
     if step.check:
         yield f"   is checked by: {step.check}"
+
+
+def _quote_intent(step: Step) -> Iterator[str]:
+    """Quote what the step tells the worker to do. Double quotes are replaced, so the text cannot end the quotation."""
+    if step.intent:
+        intent = quote(step.intent, MAX_CHARS - len(_INTENT) - 2).replace('"', "'")
+        yield f'{_INTENT}"{intent}"'
 
 
 def describe_place(plan: Plan, index: int, job: Brief) -> str:

@@ -15,7 +15,7 @@ from hotdesk import strict
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Decided, Event, Forgotten, JobEnded, Pending
 from hotdesk.job.record.papers import Papers
 
@@ -26,7 +26,9 @@ EDITED = ("plan", "amendment")
 WHILE_WORKING = ("cohort",)
 """Kinds of questions during which the job goes on working, so that the time until the answer counts as the job's."""
 MAX_QUOTE_CHARS = 300
-"""Maximum characters of a worker's words that a card shows."""
+"""Maximum characters of a worker's reasons that a card shows."""
+MAX_WORDS_CHARS = 4000
+"""Maximum characters of a card's words. Only a question may be so long: a person must read all of it to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Card:
     lines: tuple[str, ...] = ()
     """More facts, one per line, such as the steps of a plan or a difference."""
     words: str = ""
-    """The worker's words: untrusted, at most `MAX_QUOTE_CHARS` characters in JSON."""
+    """The worker's words: untrusted, at most `MAX_WORDS_CHARS` characters in JSON."""
     subject: str = ""
     """The complete subject of the decision as text: a plan, a rule or a question. Its SHA-256 is what is approved."""
     stakes: tuple[str, ...] = ()
@@ -53,7 +55,13 @@ class Card:
 
     def as_json(self) -> str:
         fields = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({**fields, "facts": dict(self.facts), "words": self.words[:MAX_QUOTE_CHARS]})
+        return json.dumps({**fields, "facts": dict(self.facts), "words": self.words[:MAX_WORDS_CHARS]})
+
+
+def quote(text: str, longest: int = MAX_QUOTE_CHARS) -> str:
+    """Return a worker's words as one printable line, and mark where they are cut."""
+    line = make_printable(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def read_card(text: str) -> Card:

@@ -56,10 +56,10 @@ def test_text_in_a_card_adds_no_line_and_no_control_characters(card: Card) -> No
 
 
 def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
-    last = format_card(PENDING, Card("t", {}, words='ok" (checked by "root' + "\u202e" * 999), 0).splitlines()[-1]
+    last = format_card(PENDING, Card("t", {}, words='ok" (checked by "root' + "\u202e" * 9999), 0).splitlines()[-1]
     assert last.startswith("  the worker says (unchecked): \"ok' (checked")
     assert last.count('"') == 2
-    assert len(last) <= 300 + len('  the worker says (unchecked): ""')
+    assert len(last) <= 4000 + len('  the worker says (unchecked): ""')
 
 
 def test_omitted_lines_are_reported() -> None:

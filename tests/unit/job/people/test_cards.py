@@ -11,11 +11,15 @@ from hotdesk.brain.amendments import Amendment, amend
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.brief.names import get_registrable_domain
-from hotdesk.job.people.cards import make_amendment_card, plan_card
+from hotdesk.event import Pending
+from hotdesk.job.people.approval_text import format_card
+from hotdesk.job.people.cards import make_amendment_card, make_question_card, plan_card
+from hotdesk.job.people.wait import read_card
 from hotdesk.plan import Action, Plan, Step
 
 RULES = ("read erp.example.test", "POST erp.example.test/orders", "ask POST erp.example.test/pay", "read doc.test")
 SCOPE = Scope(tuple(parse_rule(each) for each in RULES), (parse_grant("erp@erp.example.test bearer"),))
+ASKED = Pending("i" + "j" * 20, "1a2b3c4d", "question", "f0" * 32, "cd" * 32, 41_600, step="read")
 JOB = Brief("goal", (), Path(), "b" * 64, inputs=("in",), scope=SCOPE)
 PLAN = Plan(
     (
@@ -45,6 +49,7 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
         "   tools: shell",
         "   reads: in",
         "   makes: a.csv",
+        '   the worker says (unchecked): "Read it."',
         "2. pay (choose), at a fresh desk that has only the files it reads",
         "   reaches example.test: POST erp.example.test/orders",
         "   asks each time before it reaches example.test: POST erp.example.test/pay",
@@ -52,11 +57,12 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
         "   uses the secret erp@erp.example.test bearer",
         "   reads: a.csv",
         "   may choose the action go: shell {'command': 'x\\u202e'}",
+        '   the worker says (unchecked): "Pay \\x1b[2Jit."',
         "at stake: pay: uses the secret erp at erp.example.test",
         "at stake: pay: may write: POST erp.example.test/orders",
         "preflight failed: secret erp for erp.example.test: no",
     )
-    assert card.words == "Because. read: Read it. pay: Pay \\x1b[2Jit."
+    assert card.words == "Because."
 
 
 def test_the_card_of_a_plan_says_what_a_file_may_do_beyond_being_read() -> None:
@@ -69,8 +75,26 @@ def test_no_words_make_a_card_longer_than_it_may_be() -> None:
     long = replace(PLAN, thoughts="x" * 5000, steps=(replace(PLAN.steps[0], check="y" * 5000), PLAN.steps[1]))
     card = plan_card(long, JOB)
     assert len(card.words) == 300
+    assert card.words.endswith("x…")
     assert max(len(each) for each in card.lines) < 350
     assert any("more characters]" in each for each in card.lines)
+
+
+def test_an_intent_is_quoted_and_marked_where_it_is_cut() -> None:
+    card = plan_card(Plan((Step("read", 'Read it" (checked)\n' + "z" * 999),)), JOB)
+    last = next(line for line in card.lines if "worker" in line)
+    assert last.startswith("   the worker says (unchecked): \"Read it' (checked) zzz")
+    assert last.endswith('z…"')
+    assert (last.count('"'), len(last)) == (2, 300)
+
+
+def test_a_person_can_read_all_of_a_question() -> None:
+    question = "Which of these customers is meant?\n" + "\n".join(f"{n}. Customer {n} of Ulm" for n in range(100))
+    card = make_question_card(PLAN.steps[0], question)
+    assert card.words.startswith("Which of these customers is meant? 0. Customer 0 of Ulm 1. Customer")
+    assert card.words.endswith("99. Customer 99 of Ulm")
+    assert card.words in format_card(ASKED, card, 0)
+    assert read_card(card.as_json()) == card
 
 
 def test_commands_of_a_plan_are_escaped_on_a_card() -> None:
