@@ -112,6 +112,7 @@ class ClusterHost(MeteredHost, ClusterMachine):
         """Copy the new events of one node, whatever it sends; return their number, or `None` if that failed."""
         take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node))
         try:
+            await self.cluster_doors.meet()  # starts keys, which record the events, if necessary
             return await pull(self.cluster.on(node), journal, take, confirms=node.report.journals is not None)
         except Exception as e:  # noqa: BLE001 - a rim: an attacker may control the node
             LOG.write_seldom("error", describe(e), ("journal", self.tenant, node.name))

@@ -101,15 +101,17 @@ async def pull(
     A call also `confirms` that this machine has the events before those it asks for, for doors that wait for that.
     Nodes of older code do not understand it.
     """
-    total, may_change_key = 0, True
+    total, may_repeat = 0, True
     while True:
         after = await anyio.to_thread.run_sync(journal.read_last_number)
         key = journal.get_key() if confirms else ""
         reply = await calls.call("GET", f"/journal/{after}/{key}" if key else f"/journal/{after}")
         count = await anyio.to_thread.run_sync(take, reply)
         total += count
-        if count == BATCH or (count and reply.get("awaited") is True):
+        is_awaited = reply.get("awaited") is True
+        if count == BATCH or (count and is_awaited):
             continue
-        if count or not may_change_key or journal.read_last_number() == after:
+        is_unconfirmed = is_awaited and confirms and not key  # the key is known only now
+        if count or not may_repeat or (journal.read_last_number() == after and not is_unconfirmed):
             return total
-        may_change_key = False
+        may_repeat = False

@@ -127,12 +127,15 @@ class NodeInMemory(NodeCalls):
     def __init__(self, node: FakeNode) -> None:
         self.node = node
         self.targets: list[str] = []
+        self.awaits = 0
+        """The number of the last event that a door waits for."""
 
     async def call(self, method: str, target: str, *rest: object, **named: object) -> dict[str, object]:
         self.targets.append(target)
         after = int(target.split("/")[2])
         reply = self.node.answer(after)
-        return {**reply, "events": cast(Sequence[object], reply["events"])[:BATCH]}
+        is_confirmed = target.count("/") == 3 and after >= self.awaits
+        return {**reply, "events": cast(Sequence[object], reply["events"])[:BATCH], "awaited": not is_confirmed}
 
 
 async def test_everything_new_is_fetched_also_under_another_key(tmp_path: Path) -> None:
@@ -142,3 +145,23 @@ async def test_everything_new_is_fetched_also_under_another_key(tmp_path: Path) 
     restart(node, 2)
     assert await pull(calls, journal, journal.take) == 2
     assert await pull(calls, journal, journal.take) == 0
+
+
+async def test_the_next_call_confirms_events_that_a_door_waits_for(tmp_path: Path) -> None:
+    (node := FakeNode(tmp_path / "node")).add(3)
+    calls, journal = NodeInMemory(node), PulledJournal(tmp_path / "n1")
+    calls.awaits = 3
+    assert await pull(calls, journal, journal.take) == 3
+    assert calls.targets == ["/journal/0", f"/journal/3/{journal.get_key()}"]
+    calls, restarted = NodeInMemory(node), PulledJournal(tmp_path / "n1")
+    calls.awaits = 3
+    assert await pull(calls, restarted, restarted.take) == 0
+    assert calls.targets == ["/journal/3", f"/journal/3/{journal.get_key()}"], "after a restart, too"
+
+
+async def test_nothing_is_confirmed_to_a_node_of_older_code(tmp_path: Path) -> None:
+    (node := FakeNode(tmp_path / "node")).add(3)
+    calls, journal = NodeInMemory(node), PulledJournal(tmp_path / "n1")
+    for _ in range(2):
+        await pull(calls, journal, journal.take, confirms=False)
+    assert {each.count("/") for each in calls.targets} == {2}
