@@ -78,14 +78,14 @@ class ClusterHost(MeteredHost, ClusterMachine):
     async def burn_strays(self) -> None:
         """Burn, every few seconds, desks that killed jobs left on nodes, once an earlier server's desks are found.
 
-        A node without desks of this tenant is not asked again before the tenant's journal there has new events.
+        A node without desks of other processes is not asked again before this tenant's journal there has new events.
         """
         while True:
             await anyio.sleep(_STRAYS_INTERVAL_S)
             for follower in list(self.followers.values()) if self.cluster.is_settled else []:
                 moves = follower.moves
-                if follower.empty_at != moves and not await self.cluster.burn_strays(follower.node):
-                    follower.empty_at = moves
+                if follower.cleared_at != moves and not await self.cluster.burn_strays(follower.node):
+                    follower.cleared_at = moves
 
     def sweep(self) -> None:
         for desk in [desk for desk in self.counted if desk not in self.cluster.desks]:

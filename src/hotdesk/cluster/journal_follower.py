@@ -37,8 +37,8 @@ class JournalFollower:
         """Copies what is new; returns the number of events, or `None` if that failed."""
         self.moves = 0
         """Incremented when the journal may have new events."""
-        self.empty_at = -1
-        """The number of moves when the node had no desk of the tenant."""
+        self.cleared_at = -1
+        """The number of moves when the node had no desk of another process of the tenant."""
         self.moved = anyio.Event()
         self.lost = anyio.Event()
         self.ended = anyio.Event()

@@ -447,8 +447,9 @@ class ClusterRuntime:
         self.expected.discard(desk)
 
     async def burn_strays(self, node: ClusterNode) -> bool:
-        """Burn this tenant's desks that no live process of its server owns; return whether it may have any desks there.
+        """Burn this tenant's desks that no live process of its server owns.
 
+        Return whether other processes have desks there, or may have: theirs must be looked at again.
         A desk that this process is just opening is not in `desks` yet, and is kept by its owner's name.
         """
         try:
@@ -461,7 +462,7 @@ class ClusterRuntime:
         except HotdeskError as e:
             self.nodes.log(e)
             return True
-        return bool(found)
+        return any(each.get("owner") != self.owner for each in found)
 
     def is_alive(self, owner: str) -> bool:
         """Return whether a process of this server answers at its control socket."""
