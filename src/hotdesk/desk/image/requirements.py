@@ -17,6 +17,7 @@ ARCHITECTURES = ("aarch64", "x86_64")
 TESTED = {
     ("debian", "12", "aarch64", 1),
     ("debian", "12", "x86_64", 1),
+    ("debian", "13", "x86_64", 2),
 }
 """Release, architecture and cgroup version that the tests or the host lab passed on; README.md lists the same."""
 ANY_HOST = "HOTDESK_ANY_HOST"

@@ -88,7 +88,15 @@ def test_apt_without_lists_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("release", "arch", "version", "tested"),
-    [("12", "x86_64", 1, True), ("12", "riscv64", 1, False), ("11", "x86_64", 1, False), ("12", "x86_64", 3, False)],
+    [
+        ("12", "x86_64", 1, True),
+        ("13", "x86_64", 2, True),
+        ("13", "x86_64", 1, False),
+        ("13", "aarch64", 2, False),
+        ("12", "riscv64", 1, False),
+        ("11", "x86_64", 1, False),
+        ("12", "x86_64", 3, False),
+    ],
 )
 def test_a_machine_of_a_kind_that_was_not_tested_is_told_apart(
     release: str, arch: str, version: int, tested: bool
