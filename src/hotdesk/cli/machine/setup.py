@@ -89,6 +89,8 @@ def main(arguments: argparse.Namespace) -> int:
     """
     if arguments.variables_from is not None:
         take_variables(arguments.variables_from)
+    # an ordinary user's path, which becomes root's below, or with `su`, lacks the folders of useradd and ldconfig
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}".lstrip(":")
     if arguments.undo:
         return report(_undo_setup(arguments), arguments)
     undo.require_undo(arguments)

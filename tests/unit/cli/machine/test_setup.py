@@ -127,6 +127,19 @@ def test_setup_as_root_takes_the_variables_it_needs_only(tmp_path: Path) -> None
     assert not {"LD_PRELOAD", "GCONV_PATH"} & found.keys()
 
 
+@pytest.mark.slow
+def test_programs_of_root_are_found_with_the_path_of_an_ordinary_user() -> None:
+    script = (
+        "import shutil; from hotdesk.cli import carry_out; from hotdesk.errors import BriefError\n"
+        "try: carry_out(['setup', '--signer', 'f' * 32])\n"  # refused before it changes anything
+        "except BriefError: print(shutil.which('useradd'))"
+    )
+    env = {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"}
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60, env=env)
+    assert done.stdout.endswith("/sbin/useradd\n")
+
+
 def sweep(settings: Config) -> list[tuple[str, str]]:
     """Sweep a store; return what was removed."""
     return [(each.kind, each.name) for each in store.sweep(settings.images, print)]
