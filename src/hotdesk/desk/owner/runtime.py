@@ -60,6 +60,9 @@ _MAX_IDLE_S = 1e9
 class KeeperRuntime:
     """Desks opened through one keeper."""
 
+    claims_may_fail = False
+    """Whether others can change a ready desk, so that each claim must be confirmed before the desk is handed over."""
+
     def __init__(
         self,
         config: Config,
@@ -120,7 +123,7 @@ class KeeperRuntime:
         """
         desk, handle = ready.id, self.handles[ready.id]
         same = spec.is_like(replace(handle.spec, env=spec.env, root=spec.root))
-        as_it_is = same and (proven or scope == CLOSED)
+        as_it_is = same and (proven or scope == CLOSED) and not self.claims_may_fail
         handle.spec, handle.scope = spec, scope
         async with self.unless_whole(desk):
             led, ca = await self.admit(desk, spec, scope)

@@ -50,6 +50,8 @@ class PodPool(Pool):
 class PodRuntime(KeeperRuntime):
     """Desks opened as pods."""
 
+    claims_may_fail = True
+
     def __init__(
         self,
         config: Config,
