@@ -8,8 +8,8 @@ from typing import Literal
 Release = Literal["bookworm", "trixie"]
 FileSystem = Literal["ext4", "btrfs", "xfs"]
 
-_HYBRID = ("systemd.unified_cgroup_hierarchy=0", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1")
-"""The second option is needed from systemd 256 on, and ignored before."""
+_HYBRID = ("systemd.unified_cgroup_hierarchy=0",)
+"""For Debian 12 alone: Debian 13's kernel has no memory controller for cgroup v1, which desks need there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,6 @@ class Machine:
 MACHINES = (
     Machine("debian-13"),
     Machine("debian-12", release="bookworm"),
-    Machine("debian-13-hybrid", kernel_options=_HYBRID),
     Machine("debian-12-hybrid", release="bookworm", kernel_options=_HYBRID),
     Machine("debian-13-apparmor", packages=("apparmor", "apparmor-profiles")),
     Machine("debian-13-userns-root-only", sysctls=(("kernel.unprivileged_userns_clone", "0"),)),

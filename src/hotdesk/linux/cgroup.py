@@ -125,7 +125,9 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
     missing = set(NEEDED) - set(v1)
     if missing:
         raise HostError(
-            f"the cgroup controllers {', '.join(sorted(missing))} are not mounted; mount them below /sys/fs/cgroup"
+            f"the cgroup controllers {', '.join(sorted(missing))} are not mounted for cgroup v1; mount them below "
+            "/sys/fs/cgroup, or start this machine with cgroup v2 alone: newer kernels, such as Debian 13's, have "
+            "no memory controller for v1"
         )
     return Hierarchies(1, v1)
 
