@@ -69,9 +69,11 @@ class By(NamedTuple):
 
 
 class Otherwise(NamedTuple):
-    """The error message for any wrong value, including nested ones."""
+    """The error message for any wrong value, including nested ones, and the class of the error."""
 
     why: str
+    error: type[StrictError] | None = None
+    """`None`: `StrictError`."""
 
 
 REQUIRED = "it is missing"
@@ -218,7 +220,7 @@ def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[R
         base = partial(_read_bounded, base, length, checks, what)
     for each in (*own, *metadata):
         if isinstance(each, Otherwise):
-            base = partial(_read_or_refuse, base, each.why)
+            base = partial(_read_or_refuse, base, each.error or StrictError, each.why)
         elif callable(each):
             base = partial(_read_through, base, each)
     return base, what
@@ -337,11 +339,11 @@ def _read_bounded(
     return value
 
 
-def _read_or_refuse(base: Read, why: str, value: object) -> object:
+def _read_or_refuse(base: Read, error: type[StrictError], why: str, value: object) -> object:
     try:
         return base(value)
     except StrictError:
-        raise StrictError(why) from None
+        raise error(why) from None
 
 
 def _read_through(base: Read, convert: Callable[[Any], object], value: object) -> object:

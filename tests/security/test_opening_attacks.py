@@ -564,7 +564,7 @@ async def test_a_file_that_makes_a_request_after_its_check_still_fails(machine: 
     "what is opened was seen to be",
     Removal(
         "checks/active.py",
-        '            raise ValueError("malformed inspection report: the record of opening the file is invalid")\n',
+        '            raise MalformedReportError("the record of opening the file is invalid")\n',
         '            return "PDFium", ()\n',
     ),
 )

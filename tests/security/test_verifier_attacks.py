@@ -124,7 +124,7 @@ def told(value: object) -> Evidence:
     "a run is told whole",
     Removal(
         "checks/execution.py",
-        '            raise ValueError("malformed inspection report: invalid result of a program")\n',
+        '            raise MalformedReportError("invalid result of a program")\n',
         '            return Execution(0, "42", "", "")\n',
     ),
     cases="program | command",

@@ -16,6 +16,7 @@ from hotdesk.checks.evidence import (
     read_number,
     read_text,
 )
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
@@ -212,7 +213,7 @@ class ActiveFindings:
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
                 faults = tuple(map(_read_fault, found))
                 if read_number(count) < len(faults) or (read_number(count) and not faults):
-                    raise ValueError("malformed inspection report: the counts do not match the findings")
+                    raise MalformedReportError("the counts do not match the findings")
                 opener, requests = _read_opened(more.get("opened")) if opened else ("", ())
                 tools = more.get("tools")
                 named = tools if isinstance(tools, dict) and len(tools) < 9 else {}
@@ -220,7 +221,7 @@ class ActiveFindings:
                 sizes = int(read_number(size)), int(read_number(parts))
                 return cls(read_text(kind, 40), *sizes, (*faults, *requests), versions, opener)
             case _:
-                raise ValueError("malformed inspection report")
+                raise MalformedReportError
 
 
 def _read_fault(thing: object) -> Fault:
@@ -228,7 +229,7 @@ def _read_fault(thing: object) -> Fault:
         case [str(family), where, what] if family in LOOKED_FOR:
             return Fault(family, read_text(where, 200), {**FAMILIES, **ALWAYS}[family], read_text(what, 200))
         case _:
-            raise ValueError("malformed inspection report: unknown kind of active content")
+            raise MalformedReportError("unknown kind of active content")
 
 
 def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
@@ -241,7 +242,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             found = f"a file that {opener} cannot open: {make_printable(why[:160])}"
             return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
         case _:
-            raise ValueError("malformed inspection report: the record of opening the file is invalid")
+            raise MalformedReportError("the record of opening the file is invalid")
 
 
 def _read_request(thing: object) -> Fault:
@@ -251,4 +252,4 @@ def _read_request(thing: object) -> Fault:
             found = f"{read_text(what, 80)}: {read_text(target, 120)}"
             return Fault(family, "when the file is opened", FAMILIES[family], found)
         case _:
-            raise ValueError("malformed inspection report: invalid request of the opened file")
+            raise MalformedReportError("invalid request of the opened file")

@@ -15,6 +15,7 @@ from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, explain_column, read_expectations
 from hotdesk.checks.inside.active_text import normalize_first_char, strip_invisible
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
 from hotdesk.dataclass import dataclass
@@ -216,7 +217,7 @@ def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
         case {"rows": rows, "source": source}:
             return read_table(rows), read_table(source) if source else []
         case _:
-            raise ValueError("malformed inspection report")
+            raise MalformedReportError
 
 
 def read_table(value: object) -> list[list[str]]:
@@ -225,7 +226,7 @@ def read_table(value: object) -> list[list[str]]:
     count = 0
     for row in value:
         if not isinstance(row, list) or not all(isinstance(cell, str) for cell in row):
-            raise ValueError("malformed inspection report: invalid rows")
+            raise MalformedReportError("invalid rows")
         count += len(row)
     if count > MOST_CELLS:
         raise ValueError(f"the table has more than {MOST_CELLS} cells, the most that can be checked")

@@ -16,6 +16,7 @@ from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
 from hotdesk.checks.evidence import make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, Texts, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import show
 from hotdesk.dataclass import dataclass
@@ -23,6 +24,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
+_OUTPUT = "the output of the check program"
 LOOKED_FOR = ("runs", "holds")
 MOST_VALUES = 50
 MAX_WHOLE = (1 << 63) - 1
@@ -86,31 +88,26 @@ class CustomCheck:
 
 
 def _read_own_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
-    """Parse the program's output; errors of the shared parsers name the check program instead of the desk's report."""
+    """Parse the program's output: what would be a malformed report is a fault of the check program."""
     try:
         return read_output(text)
-    except ValueError as e:
-        why = str(e).replace("malformed inspection report", "the output of the check program is malformed")
-        raise ValueError(why.replace("the inspection report", "the output of the check program")) from None
+    except MalformedReportError as e:
+        raise ValueError(": ".join(filter(None, (f"{_OUTPUT} is malformed", e.why)))) from None
 
 
 def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
     """Parse the program's output strictly; raise `ValueError` if it has no entry in `faults` or `held`."""
-    match read_json(text.strip().encode()):
+    match read_json(text.strip().encode(), _OUTPUT):
         case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
             if not faults and not facts:
-                raise ValueError("the output of the check program must have an entry in `faults` or `held`")
+                raise ValueError(f"{_OUTPUT} must have an entry in `faults` or `held`")
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
-                raise ValueError(
-                    f"the output of the check program has more than {MOST_VALUES} entries in `faults`, `held` or "
-                    "`values`"
-                )
+                raise ValueError(f"{_OUTPUT} has more than {MOST_VALUES} entries in `faults`, `held` or `values`")
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
             return tuple(map(_read_fault, faults)), tuple(map(read_text, facts)), shown
         case _:
             raise ValueError(
-                "the output of the check program must have exactly these keys: the lists `faults` and `held`, and the "
-                "object `values`"
+                f"{_OUTPUT} must have exactly these keys: the lists `faults` and `held`, and the object `values`"
             )
 
 

@@ -21,6 +21,7 @@ from typing import Annotated, TypeAlias
 import anyio
 from anyio import to_thread
 
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import make_printable, unwrap_group
@@ -29,8 +30,6 @@ from hotdesk.strict import Length, Range, StrictError, compile_reader, parse_jso
 INSIDE = Path(__file__).with_name("inside")
 FOLDER = ".checks"
 """Folder of the programs in a desk, below its home."""
-_MALFORMED = "malformed inspection report"
-"""Start of the error about a report that no sound desk returns; its detail follows after a colon."""
 _OWN_REMEDIES = (
     (
         re.compile(r"(more|larger|longer) than \d|can be checked"),
@@ -171,31 +170,31 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
     return pages
 
 
-def read_json(data: bytes) -> object:
+def read_json(data: bytes, name: str = "the inspection report") -> object:
     """Parse a desk's JSON; raise `ValueError` if it is malformed, too large or has a number that is not finite."""
     if not data:
-        raise ValueError("malformed inspection report: it is empty")
+        raise MalformedReportError("it is empty")
     if len(data) >= MAX_REPORT_BYTES:
-        raise ValueError(f"the inspection report is larger than {MAX_REPORT_BYTES >> 20} MiB, which is the limit")
+        raise ValueError(f"{name} is larger than {MAX_REPORT_BYTES >> 20} MiB, which is the limit")
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
-        raise ValueError(f"the inspection report has more than {MOST_NESTED} lists and objects, which is the limit")
+        raise ValueError(f"{name} has more than {MOST_NESTED} lists and objects, which is the limit")
     try:
         return parse_json(data, duplicates=True, overflow=True)
     except StrictError:
-        raise ValueError("malformed inspection report: it is not JSON") from None
+        raise MalformedReportError("it is not JSON") from None
 
 
 def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
     """Return a desk's text for display, cut and printable; raise `ValueError` if it is not a text."""
     if not isinstance(value, str):
-        raise ValueError("malformed inspection report: expected a text")
+        raise MalformedReportError("expected a text")
     return make_printable(value[:longest])
 
 
 def read_number(value: object) -> float:
     """Return a desk's number; raise `ValueError` if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise ValueError("malformed inspection report: expected a number")
+        raise MalformedReportError("expected a number")
     return float(value)
 
 
@@ -219,9 +218,8 @@ def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exc
 
     A malformed report is no fault of the file: the verdict says so.
     """
-    _, malformed, detail = str(error).partition(_MALFORMED)
-    if malformed:
-        detail = f" ({make_printable(detail.removeprefix(': ')[:MAX_TEXT_CHARS])})" if detail else ""
+    if isinstance(error, MalformedReportError):
+        detail = f" ({make_printable(error.why[:MAX_TEXT_CHARS])})" if error.why else ""
         expected, found = "a valid result from the desk that checked this file", f"an invalid one{detail}"
         return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, "Deliver the file again."),))
     found = f"a problem: {make_printable(str(error)[:MAX_TEXT_CHARS])}" if str(error) else "nothing"

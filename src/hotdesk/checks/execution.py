@@ -13,6 +13,7 @@ from typing import Annotated
 
 from hotdesk.checks.evidence import read_json, read_number, read_text
 from hotdesk.checks.expectations import Texts
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Value
 from hotdesk.checks.sentences import list_words, show
 from hotdesk.dataclass import dataclass
@@ -84,7 +85,7 @@ def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execu
         case {"runs": dict(runs), **more} if set(runs) == set(names):
             return {str(name): _read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
         case _:
-            raise ValueError("malformed inspection report")
+            raise MalformedReportError
 
 
 def _read_run(each: object) -> Execution:
@@ -92,7 +93,7 @@ def _read_run(each: object) -> Execution:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
             return Execution(int(read_number(code)), stdout, stderr, read_text(trouble))
         case _:
-            raise ValueError("malformed inspection report: invalid result of a program")
+            raise MalformedReportError("invalid result of a program")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json, read_text
 from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show, show_count
 from hotdesk.dataclass import dataclass
@@ -196,4 +197,4 @@ def _read_document(report: bytes) -> object:
         case {"document": document, **more} if not more:
             return document
         case _:
-            raise ValueError("malformed inspection report")
+            raise MalformedReportError

@@ -15,6 +15,7 @@ from hotdesk.checks.count_range import format_count
 from hotdesk.checks.evidence import limit_faults, make_unreadable_verdict
 from hotdesk.checks.execution import Execution, quote_output, show_output
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeTexts, Texts, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_words, show
 from hotdesk.dataclass import dataclass
@@ -176,7 +177,7 @@ def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
         raise ValueError(f"the changes of the patch cannot be listed: {show_output(listed.stderr)}")
     found = CHANGE.findall(listed.stdout)
     if CHANGE.sub("", listed.stdout):
-        raise ValueError("malformed inspection report: invalid list of changes")
+        raise MalformedReportError("invalid list of changes")
     return [(how, path.partition("/")[2], new) for _, new, how, path in found]
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hotdesk.checks.evidence import look, make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import Count, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show_count
 from hotdesk.dataclass import dataclass
@@ -57,7 +58,7 @@ class PngCheck:
         try:
             size = read_size(evidence.report)
             if len(evidence.pages) != 1:
-                raise ValueError("malformed inspection report: it has no pixels of the picture")
+                raise MalformedReportError("it has no pixels of the picture")
         except (ValueError, RecursionError) as e:
             return make_unreadable_verdict(LOOKED_FOR, "a picture", e, _OPENS)
         faults = [

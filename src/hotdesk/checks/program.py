@@ -10,6 +10,7 @@ from hotdesk.checks import execution
 from hotdesk.checks.evidence import make_unreadable_verdict
 from hotdesk.checks.execution import Ending
 from hotdesk.checks.expectations import ImageName, Places, Seconds, Texts, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, quote_words, show
 from hotdesk.dataclass import dataclass
@@ -92,7 +93,7 @@ class ProgramCheck(Ending):
             or set(sizes) != set(self.makes)
             or not all(type(each) is int for each in sizes.values())
         ):
-            raise ValueError("malformed inspection report: invalid list of written files")
+            raise MalformedReportError("invalid list of written files")
         return found["program"], sizes
 
 

@@ -9,6 +9,7 @@ from hotdesk.brief.brief import locate_input
 from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import Place, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show
 from hotdesk.dataclass import dataclass
@@ -96,7 +97,7 @@ def _read_report(report: bytes) -> tuple[int, list[tuple[str, int, int, bool]]]:
         case {"pages": pages, "quotes": list(quotes), **more} if not more and len(quotes) <= MOST_CLAIMS:
             return int(min(read_number(pages), _MAX_PAGES)), [_read_quote(each) for each in quotes]
         case _:
-            raise ValueError("malformed inspection report")
+            raise MalformedReportError
 
 
 def _read_quote(value: object) -> tuple[str, int, int, bool]:
@@ -104,4 +105,4 @@ def _read_quote(value: object) -> tuple[str, int, int, bool]:
         case [str(where), page, length, bool(is_there)]:
             return read_text(where, 100), int(read_number(page)), int(read_number(length)), is_there
         case _:
-            raise ValueError("malformed inspection report: invalid claim")
+            raise MalformedReportError("invalid claim")

@@ -23,6 +23,7 @@ from hotdesk.checks.evidence import (
     read_text,
 )
 from hotdesk.checks.expectations import explain_column
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx.expect import CENT, Expected
 from hotdesk.checks.xlsx.faults import format_error, format_value, make_fault, shorten_text
@@ -269,7 +270,7 @@ def read_cell(record: object) -> Cell:
             text = "=" + formula.removeprefix("=") if formula else ""
             colour = fill[2:].upper() if FILL_SHAPE.fullmatch(fill) else ""
             return Cell(where.left, where.top, get_kind(value, error=error), value, text, colour)
-    raise ValueError("malformed inspection report: invalid cell")
+    raise MalformedReportError("invalid cell")
 
 
 def get_kind(value: str | float | None, *, error: bool) -> str:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import Count, Counts, Texts, read_expectations
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, show, show_count
 from hotdesk.dataclass import dataclass
@@ -131,7 +132,7 @@ def _read_members(report: bytes) -> tuple[Member, ...]:
         case {"members": list(members)} if len(members) <= MOST_MEMBERS:
             return tuple(map(_read_member, members))
         case _:
-            raise ValueError("malformed inspection report")
+            raise MalformedReportError
 
 
 def _read_member(record: object) -> Member:
@@ -139,4 +140,4 @@ def _read_member(record: object) -> Member:
         case [str(name), size, bool(whole), str(kind)] if read_number(size) >= 0:
             return Member(name[:1000], int(read_number(size)), whole, read_text(kind, 20))
         case _:
-            raise ValueError("malformed inspection report: invalid member")
+            raise MalformedReportError("invalid member")

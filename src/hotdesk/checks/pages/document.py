@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, read_json, read_text
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.dataclass import dataclass
 from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, compile_reader
 
@@ -21,7 +22,7 @@ _MAX_FRAME_TEXT_CHARS = 5000
 """Maximum characters of one frame's text."""
 FARTHEST = 1e6
 """Largest valid coordinate, in points."""
-FAR = Otherwise("malformed inspection report: a position is out of range")
+FAR = Otherwise("a position is out of range", MalformedReportError)
 
 
 def _limit_length(count: int, name: str) -> Length:
@@ -67,7 +68,7 @@ class Box:
 
 def _require_upright(box: Box) -> Box:
     if box.right < box.left or box.bottom < box.top:
-        raise ValueError("malformed inspection report: a box has a negative size")
+        raise MalformedReportError("a box has a negative size")
     return box
 
 
@@ -101,14 +102,14 @@ class PageLink:
 
 
 Lines: TypeAlias = Annotated[
-    tuple[Annotated[TextLine, ROW, Otherwise("malformed inspection report: invalid line")], ...],
+    tuple[Annotated[TextLine, ROW, Otherwise("invalid line", MalformedReportError)], ...],
     _limit_length(MOST_LINES, "lines"),
 ]
 
 
 def _require_size(size: tuple[float, float]) -> tuple[float, float]:
     if min(size) <= 0:
-        raise ValueError("malformed inspection report: a page has no size")
+        raise MalformedReportError("a page has no size")
     return size
 
 
@@ -198,7 +199,7 @@ class Frame:
 class DocumentEvidence:
     """The complete report of a desk about a file."""
 
-    count: Annotated[int, Range(0), Otherwise("malformed inspection report: no count of pages")]
+    count: Annotated[int, Range(0), Otherwise("no count of pages", MalformedReportError)]
     leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _limit_length(MOST_PAGES, "pages")] = ()
     title: Short = ""
     tools: Annotated[Mapping[Word, Word], Length(20)] = field(default_factory=dict)
@@ -206,7 +207,7 @@ class DocumentEvidence:
     media: Annotated[tuple[Annotated[Medium, ROW], ...], _limit_length(_MOST_OF_ALL, "media")] = ()
     charts: Annotated[tuple[Chart, ...], _limit_length(MOST_EACH, "charts")] = ()
     frames: Annotated[
-        tuple[Annotated[Frame, Otherwise("malformed inspection report: invalid frame")], ...],
+        tuple[Annotated[Frame, Otherwise("invalid frame", MalformedReportError)], ...],
         _limit_length(_MOST_OF_ALL, "frames"),
     ] = ()
     loose: Annotated[tuple[Lines, ...], _limit_length(MOST_PAGES, "pages")] = ()

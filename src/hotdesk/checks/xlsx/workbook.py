@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, read_json, read_number
+from hotdesk.checks.malformed import MalformedReportError
 from hotdesk.checks.xlsx.formula import Formula, parse
 from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, format_column, parse_area
 from hotdesk.dataclass import dataclass
@@ -182,7 +183,7 @@ def read_book(data: bytes) -> Workbook:
             )
         case {"sheets": list(sheets)} if not 0 < len(sheets) <= MOST_SHEETS:
             raise ValueError(f"the workbook has {len(sheets)} sheets; from 1 to {MOST_SHEETS} can be checked")
-    raise ValueError("malformed inspection report: a field is missing, or has too many entries")
+    raise MalformedReportError("a field is missing, or has too many entries")
 
 
 def _read_sheets(records: list[object]) -> list[Sheet]:
@@ -220,7 +221,7 @@ def _read_sheet(record: object, most: int) -> Sheet:
                 _read_sheet_counts(record),
                 columns,
             )
-    raise ValueError("malformed inspection report: a sheet is invalid or too large")
+    raise MalformedReportError("a sheet is invalid or too large")
 
 
 def read_cell(record: object) -> Cell:
@@ -229,16 +230,16 @@ def read_cell(record: object) -> Cell:
             0 < column <= LAST_COLUMN and 0 < row <= LAST_ROW and len(formula) <= LONGEST_FORMULA
         ):
             if fill and not FILL_SHAPE.fullmatch(fill):
-                raise ValueError("malformed inspection report: invalid colour")
+                raise MalformedReportError("invalid colour")
             if formula[:1] in ("@", "{"):
                 parse_area(formula.strip("@{}"))
             if bool(fresh) != bool(formula):
-                raise ValueError("malformed inspection report: a formula has no result, or a value has one")
+                raise MalformedReportError("a formula has no result, or a value has one")
             now = read_value(*fresh) if len(fresh) == 2 else ("", None)
             if fresh and not now[0]:
-                raise ValueError("malformed inspection report: a formula has no result")
+                raise MalformedReportError("a formula has no result")
             return Cell(column, row, *read_value(kind, value), formula, fill, *now)
-    raise ValueError("malformed inspection report: invalid cell")
+    raise MalformedReportError("invalid cell")
 
 
 def read_value(kind: object, value: object) -> tuple[str, Shown]:
@@ -249,7 +250,7 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
             return "n" if kind == "n" else "b", read_number(value)
         case "t" | "e", str():
             return "t" if kind == "t" else "e", _read_short_text(value)
-    raise ValueError("malformed inspection report: impossible cell value")
+    raise MalformedReportError("impossible cell value")
 
 
 def _read_sum(record: object) -> Sum:
@@ -258,7 +259,7 @@ def _read_sum(record: object) -> Sum:
             return Sum(why=_read_short_text(why))
         case {"sum": value, "count": number}:
             return Sum(read_number(value), count(number))
-    raise ValueError("malformed inspection report: invalid sum")
+    raise MalformedReportError("invalid sum")
 
 
 def _read_mutation(record: object) -> Mutation:
@@ -274,7 +275,7 @@ def _read_mutation(record: object) -> Mutation:
                 _read_short_text(kind),
                 _read_short_text(was),
             )
-    raise ValueError("malformed inspection report: invalid result of a changed input")
+    raise MalformedReportError("invalid result of a changed input")
 
 
 def read_output(value: object) -> Shown:
@@ -289,14 +290,14 @@ def _read_like(record: Mapping[object, object]) -> Like:
             return Like(why=_read_short_text(why))
         case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= _MOST_NAMED:
             return Like(dict(_read_counts(each) for each in sheets), [_read_short_text(each) for each in names])
-    raise ValueError("malformed inspection report: invalid description of the input workbook")
+    raise MalformedReportError("invalid description of the input workbook")
 
 
 def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
     match record:
         case {"name": str(name), "formulas": formulas}:
             return _read_short_text(name), {**_read_sheet_counts(record), "formulas": count(formulas)}
-    raise ValueError("malformed inspection report: invalid sheet of the input workbook")
+    raise MalformedReportError("invalid sheet of the input workbook")
 
 
 def _read_sheet_counts(record: object) -> dict[str, int]:
@@ -310,24 +311,24 @@ def read_table(record: object) -> tuple[str, Area]:
             return _read_short_text(name).upper(), Area(
                 _read_short_text(sheet), found.left, found.top, found.right, found.bottom
             )
-    raise ValueError("malformed inspection report: invalid table")
+    raise MalformedReportError("invalid table")
 
 
 def pair(record: object) -> tuple[str, str]:
     match record:
         case [str(name), str(stands)]:
             return _read_short_text(name), _read_short_text(stands)
-    raise ValueError("malformed inspection report: invalid name")
+    raise MalformedReportError("invalid name")
 
 
 def _read_short_text(value: object) -> str:
     """Return a text unchanged if it is short; it is escaped where it is shown."""
     if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
-        raise ValueError("malformed inspection report: expected a short text")
+        raise MalformedReportError("expected a short text")
     return value
 
 
 def count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= LAST_ROW:
-        raise ValueError("malformed inspection report: expected a count")
+        raise MalformedReportError("expected a count")
     return value
