@@ -45,13 +45,14 @@ class Caller:
         self.up, self.received = anyio.create_memory_object_stream[dict[str, Any]](100)
         self.sent, self.down = anyio.create_memory_object_stream[dict[str, Any]](100)
         self.ended = anyio.Event()
+        self.is_whole = True
 
     async def run(self, sock: socket.socket, context: RequestContext) -> None:
         websocket = WebSocket({"type": "websocket"}, self.received.receive, self.sent.send)  # type: ignore[arg-type]
         await self.up.send({"type": "websocket.connect"})
         await websocket.accept()
         with sock:
-            await carry(websocket, sock, context)
+            self.is_whole = await carry(websocket, sock, context)
         self.ended.set()
 
     async def send(self, data: bytes) -> None:
@@ -115,6 +116,15 @@ async def test_a_question_goes_on_after_the_end_of_the_answers(caller: Caller) -
     assert await receive(caller.inside) == b"more"
     await caller.send(b"")
     assert await has_ended(caller)
+
+
+async def test_a_stream_that_the_desk_resets_is_not_complete(caller: Caller) -> None:
+    await caller.send(b"question")
+    with anyio.fail_after(3):
+        await anyio.wait_readable(caller.inside)
+    caller.inside.close()  # what was sent and is unread makes it a reset
+    assert await has_ended(caller)
+    assert not caller.is_whole
 
 
 class OneDesk:

@@ -25,6 +25,8 @@ from hotdesk.linux.sockets import receive, send
 router = APIRouter(prefix="/desks/{desk}", tags=["streams"])
 OPENED = "open"
 LINKS = ("link", "root")
+_BROKEN = 1011
+"""Close code of a stream that the desk's side broke off: after 1000 it would look complete."""
 
 
 @router.websocket("/stream")
@@ -38,19 +40,19 @@ async def stream(
     await accept(websocket)
     try:
         with count_view(context):
-            await _connect(websocket, desk, to, context)
-        await close(websocket, 1000, "")
+            is_whole = await _connect(websocket, desk, to, context)
+        await close(websocket, *((1000, "") if is_whole else (_BROKEN, "the stream broke off")))
     except (HotdeskError, ProblemError) as e:
         await refuse(websocket, e)
 
 
-async def _connect(websocket: WebSocket, desk: str, to: str, context: RequestContext) -> None:
+async def _connect(websocket: WebSocket, desk: str, to: str, context: RequestContext) -> bool:
     async with connect_to_owner(context, DeskId(desk)) as runtime:
         if (await require_desk(context, desk)).state in STOPPED:
             raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
         with await runtime.upgrade(f"/desks/{desk}/{_name_route(to)}", "hotdesk-stream") as sock:
             await websocket.send_text(OPENED)
-            await carry(websocket, sock, context)
+            return await carry(websocket, sock, context)
 
 
 def _name_route(to: str) -> str:
@@ -63,9 +65,13 @@ def _name_route(to: str) -> str:
     return f"dial/{to}"
 
 
-async def carry(websocket: WebSocket, sock: socket.socket, context: RequestContext) -> None:
-    """Relay bytes both ways until both directions end, either side is gone, or the caller's key ends."""
+async def carry(websocket: WebSocket, sock: socket.socket, context: RequestContext) -> bool:
+    """Relay bytes both ways until both directions end, either side is gone, or the caller's key ends.
+
+    Return whether the desk's side ended without an error.
+    """
     ended = anyio.Event()
+    is_whole = True
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
@@ -73,8 +79,11 @@ async def carry(websocket: WebSocket, sock: socket.socket, context: RequestConte
             await _send_down(websocket, sock)
             await ended.wait()
             tasks.cancel_scope.cancel()
-    except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
-        pass  # either side is gone, or the caller sent text
+    except* (WebSocketDisconnect, KeyError, RuntimeError):
+        pass  # the caller is gone, or sent text
+    except* OSError:
+        is_whole = False
+    return is_whole
 
 
 async def _pass_up(websocket: WebSocket, sock: socket.socket, ended: anyio.Event) -> None:
