@@ -97,6 +97,9 @@ class SavedSandboxes:
         if until <= time.time() or record.id in self.sandboxes.by_id or record.is_desk_gone(tenant.settings):
             private_files.remove(get_folder(tenant), _get_file_name(record.id))
             return
+        if record.is_image_gone(tenant.settings):
+            say(f"sandbox {record.id} has ended: its files were removed; its record is removed when it expires")
+            return
         same = {**record.model_dump(include={*COMMON, *_FIELDS}), "until": until, "saved_image": record.image}
         wall = parse_wall(record.template, record.metadata)
         spec = self.sandboxes.make_spec(record.base or record.image, record.env, wall)

@@ -12,6 +12,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.config import Config
+from hotdesk.desk.image.image import get_record_path
 from hotdesk.desk.records import may_be_resumed
 from hotdesk.desk.seam import ID_SHAPE
 
@@ -72,6 +73,10 @@ class SavedSandbox(SandboxRecord):
         container, until their keeper starts.
         """
         return bool(self.desk) and not may_be_resumed(settings.lib, self.desk)
+
+    def is_image_gone(self, settings: Config) -> bool:
+        """Return whether the sandbox's files were removed since, as after its end, and removing this record failed."""
+        return not self.desk and not get_record_path(settings.images, self.image).exists()
 
 
 def describe(sandbox: Sandbox, *more: str) -> dict[str, Any]:

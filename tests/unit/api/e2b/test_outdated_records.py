@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -11,9 +12,10 @@ import anyio.lowlevel
 import pytest
 from tests.unit.api.e2b.test_resume import ID, Machine, sandbox_of, serving
 
-from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read
+from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, make_record, read, write
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.desk.image.image import get_record_path
 from hotdesk.errors import HostError
 
 pytestmark = pytest.mark.anyio
@@ -156,3 +158,20 @@ async def test_a_record_whose_desk_no_keeper_has_listed_yet_stays(tmp_path: Path
     async with serving(machine) as second:
         saved_of(second).find_for_tenant(cast(Any, machine))
         assert [*second.by_id] == [ID]
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+async def test_a_record_whose_files_were_removed_is_not_a_paused_sandbox(tmp_path: Path, has_files: bool) -> None:
+    """The sandbox ended, and its server was killed before it could remove the record."""
+    machine = Machine(tmp_path)
+    sandbox = sandbox_of(machine)
+    sandbox.saved_image, sandbox.until = "snapshot-" + "a" * 20, time.time() + 60
+    write(get_folder(cast(Any, machine)), f"{ID}.json", make_record(sandbox).model_dump_json().encode())
+    if has_files:
+        image = get_record_path(tmp_path / "images", sandbox.saved_image)
+        image.parent.mkdir(parents=True)
+        image.write_text("{}")
+    async with serving(machine) as server:
+        saved_of(server).find_for_tenant(cast(Any, machine))
+        assert [*server.by_id] == ([ID] if has_files else [])
+    assert list_records(machine) == [ID]

@@ -85,7 +85,7 @@ class Machine:
 
     @property
     def settings(self) -> SimpleNamespace:
-        return SimpleNamespace(lib=self.lib, run=self.lib / "run")
+        return SimpleNamespace(lib=self.lib, run=self.lib / "run", images=self.lib / "images")
 
     @property
     def quotas(self) -> Quotas:
