@@ -44,6 +44,7 @@ PLAIN = ("000000", "100644", "100755")
 FAILED = re.compile(r"fail|error", re.I)
 COPY = 'cp -a "$1" before && cp -a "$1" after && rm -rf before/.git after/.git'
 _NOT_STARTED = (126, 127)
+_MARKERS = re.compile(r"^[ \t]*[~^][ \t~^]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +154,17 @@ class PatchCheck:
                 yield Fault(
                     "red before", make_printable(name[:200]), "a test that fails without the change", _show_tail(before)
                 )
-            if _has_failed(after, name):
-                yield Fault(
-                    "green after", make_printable(name[:200]), "a test that passes with the change", _show_tail(after)
-                )
+        failed = [name for name in self.red if _has_failed(after, name)]
+        for name in failed:
+            yield Fault(
+                "green after", make_printable(name[:200]), "a test that passes with the change", _show_tail(after)
+            )
         if after.exit_code != 0 or after.trouble:
-            found = after.trouble or f"exit code {after.exit_code}: {_show_tail(after)}"
-            yield Fault("green after", "", "tests that pass with the change", found)
+            output = "" if failed else f": {_show_tail(after)}"
+            yield Fault(
+                "green after", "", "tests that pass with the change",
+                after.trouble or f"exit code {after.exit_code}{output}",
+            )  # fmt: skip
 
 
 def _check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
@@ -203,4 +208,5 @@ def _quote_tail(run: Execution) -> str:
 
 
 def _show_tail(run: Execution) -> str:
-    return show_output(f"{run.stdout}\n{run.stderr}")
+    """Quote the end of a run's output without lines that only mark a place in the line above them."""
+    return show_output(_MARKERS.sub("", f"{run.stdout}\n{run.stderr}"))

@@ -85,6 +85,14 @@ async def test_a_patch_that_fixes_the_tests_passes(desk: Desk) -> None:
     assert PatchCheck.from_expect(EXPECT).beside == ("repo",)
 
 
+@pytest.mark.slow
+async def test_a_failing_test_is_quoted_once_without_the_markers_of_its_traceback(desk: Desk) -> None:
+    verdict = await seen(desk, MENDED.replace("a + b", "b - a"), red=["test_sum"])
+    assert [line for line in verdict.findings if "~~" in line or "^^" in line] == []
+    assert [line.count("AssertionError: 1 != 3") for line in verdict.findings] == [1, 0]
+    assert "exit code 1" in verdict.findings[1]
+
+
 @pytest.mark.sample(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
