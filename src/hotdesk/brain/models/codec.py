@@ -34,6 +34,7 @@ def reply_to_json(reply: Reply) -> Written:
         "model": reply.model,
         "dialect": reply.dialect,
         "native": list(reply.native),
+        **({"prefix": reply.prefix} if reply.prefix else {}),
     }
 
 

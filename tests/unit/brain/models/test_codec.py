@@ -22,7 +22,7 @@ from hotdesk.tool import Call, Observation
 CALL = Call("1", "read", {"path": ["a", 1, None, {"b": 1.5}]})
 REPLY = Reply(
     "Words.", "Thought.", (CALL, Call("2", "x", "no JSON")), "calls", TokenUsage(1, 2, 3, 4, 5, 0.25), "anthropic:m",
-    "anthropic", ({"type": "thinking", "signature": "s"},),
+    "anthropic", ({"type": "thinking", "signature": "s"},), "5e1f",
 )  # fmt: skip
 SEEN = Observation("text", False, bytes(range(256)), "image/png", "keyboard", "a note")
 
