@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from hotdesk.brain.own_tools import NAMES as OWN_NAMES
 from hotdesk.brain.permits import select_rules
 from hotdesk.brief import ANY, READ, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.coverage import can_overlap, covers, covers_host, find_cover, list_endpoints, narrow, shares_host
@@ -23,11 +24,16 @@ def narrow_plan(plan: Plan, scope: Scope) -> Plan:
 
 
 def narrow_steps(steps: Iterable[Step], scope: Scope) -> tuple[Step, ...]:
-    """Return steps with their rules cut down to the brief's; the audit refuses rules that cannot be cut down."""
+    """Return steps with their rules cut down to the brief's; the audit refuses rules that cannot be cut down.
+
+    The tools that every step has, such as `ask_person`, are left out of a step's list: they need no permission.
+    """
     return tuple(
-        replace(step, hosts=tuple(_narrow_text(text, step.name, scope) for text in step.hosts))
-        if step.hosts is not None
-        else step
+        replace(
+            step,
+            hosts=step.hosts and tuple(_narrow_text(text, step.name, scope) for text in step.hosts),
+            tools=step.tools and tuple(name for name in step.tools if name not in OWN_NAMES),
+        )
         for step in steps
     )
 

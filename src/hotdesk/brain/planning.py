@@ -30,6 +30,9 @@ FORM_CORRECTIONS = 3
 """Replies without a readable plan that use up no round."""
 _MEMORY_RULE = "unverified, and hidden from steps with secrets: let an earlier step without secrets read them"
 _WALL_RULE = "for sensitive work, `wall` of a step chooses a stronger one for its desk; otherwise leave `wall` out"
+_OWN_RULE = (
+    "every step can also ask the person it works for, ask for a change of the plan, and remember and recall facts"
+)
 _TOOL_CHARS = 200
 """Characters of a tool's description that a planner gets."""
 
@@ -140,7 +143,7 @@ def describe(task: PlanningTask) -> str:
         ("Deliverables", task.deliverables),
         ("Network rules of the brief", task.rules),
         ("Secrets the brief grants", task.grants),
-        ("Tools", tools),
+        (f"Tools; {_OWN_RULE}", tools),
         ("The desk", (task.desk,)),
         *([("Walls, from the weakest to the strongest; " + _WALL_RULE, task.walls)] if task.walls else []),
         ("Limits", (task.limits,)),

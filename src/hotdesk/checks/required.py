@@ -51,7 +51,7 @@ def describe_deliverable(item: Deliverable) -> str:
 
     The planner, the critic and the worker get the same text before the work begins.
     """
-    names = ", ".join(each.check for each in item.checks)
+    names = ", ".join(dict.fromkeys(each.check for each in item.checks))
     head = f"{item.path} ({names or 'no check'})"
     return "\n".join([head, *(f"  - {sentence}" for sentence in list_requirements(item))])
 

@@ -97,7 +97,7 @@ class Plans:
             rules=tuple(map(rule_text, job.scope.rules)),
             grants=tuple(map(grant_text, job.scope.grants)),
             tools=tuple(tool for tool in self.tools if matches(tool.name, job.tools or ("*",))),
-            limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
+            limits=", ".join(f"{name} {value:,.15g}" for name, value in limits.items() if value is not None),
             memory=self.memory.describe_items(),
             keeps_memory=bool(job.memory),
             desk=self.desk,

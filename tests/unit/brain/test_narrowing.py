@@ -26,6 +26,13 @@ def test_a_step_gets_the_one_name_that_the_brief_has_for_what_it_lists() -> None
     assert narrow_plan(Plan((FETCH, READS)), SCOPE).steps[1].hosts == ("GET doc.test/a?",)
 
 
+def test_tools_that_every_step_has_need_not_be_allowed() -> None:
+    (step,) = narrow_plan(Plan((replace(READS, tools=("ask_person", "shell", "recall")),)), SCOPE).steps
+    assert step.tools == ("shell",)
+    (every,) = narrow_plan(Plan((replace(READS, tools=None, hosts=None),)), SCOPE).steps
+    assert (every.tools, every.hosts) == (None, None)
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -31,6 +31,11 @@ def test_a_deliverable_is_its_path_its_checks_and_a_sentence_a_line() -> None:
     assert "  - Below the headings there must be exactly 2 rows." in lines
 
 
+def test_two_checks_of_a_kind_are_named_once() -> None:
+    twice = Deliverable("a.csv", "csv", (RequiredCheck("csv", {"rows": 2}), RequiredCheck("csv", {"columns": ["A"]})))
+    assert describe_deliverable(twice).splitlines()[0] == "a.csv (csv)"
+
+
 def test_a_deliverable_without_checks_has_no_requirements() -> None:
     assert describe_deliverable(deliverable("note.txt")) == "note.txt (no check)"
 

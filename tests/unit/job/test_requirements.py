@@ -18,6 +18,7 @@ from hotdesk.work import JobContext, work
 BRIEF = """
 goal = "Audit the invoices"
 wall = "local"
+budget = {tokens = 1500000, dollars = 2.5}
 
 [[deliverables]]
 path = "Report.xlsx"
@@ -59,6 +60,8 @@ async def test_what_a_check_judges_is_reported_before_the_first_delivery(tmp_pat
     assert report.splitlines()[0] == "Report.xlsx (xlsx)"
     assert note == "note.txt (no check)"
     told = describe(task)
+    assert "- seconds 900, tokens 1,500,000, dollars 2.5" in told
+    assert "Tools; every step can also ask the person" in told
     for sentence in (
         "Every formula must be saved with its calculated value.",
         "Column Difference must have a formula in every row.",
