@@ -23,6 +23,11 @@ PROXY = (
     "itself; that is intended, do not debug DNS."
 )
 
+WAITING = (
+    "That takes minutes: give the program a timeout of at least five, such as `pip --timeout 300`, because a retry "
+    "asks the person again. A request that the person refuses, or does not answer in time, ends with status 403."
+)
+
 
 def describe_desk(image: ImageFacts, job: Brief) -> str:
     """Describe the desks of a job: the image's programs and libraries, and the size."""
@@ -45,7 +50,7 @@ def describe_network(step: str, scope: Scope) -> str:
     parts = [
         PROXY,
         f"In this step it admits: {admitted}." if admitted else "In this step it admits no request without approval.",
-        f"A person must approve each of these requests, which wait for the answer: {on_approval}."
+        f"A person must approve each of these requests, which wait for the answer: {on_approval}. {WAITING}"
         if on_approval
         else "",
         "It refuses everything else.",

@@ -30,7 +30,11 @@ def test_a_step_is_told_what_the_door_admits_and_what_it_asks_in_that_step_alone
     assert "the HTTP proxy that is already set in the environment" in text
     admits, asks = text.partition("A person must approve each of these requests, which wait for the answer: ")[::2]
     assert "`GET https://erp.example.test/login?`, `GET https://erp.example.test/orders/*`." in admits
-    assert asks.startswith("`POST https://erp.example.test/orders`.")
+    assert asks.startswith("`POST https://erp.example.test/orders`. That takes minutes: ")
+    assert "ends with status 403. It refuses everything else." in asks
+    free = describe_network("report", Scope((parse_rule("read other.example.test"),)))
+    assert "approve" not in free
+    assert "minutes" not in free
     assert "other.example.test" not in text
     only = describe_network("report", Scope((parse_rule("ask read other.example.test"),)))
     assert "In this step it admits no request without approval." in only
