@@ -10,7 +10,9 @@ from pathlib import Path
 
 from hotdesk.brief import grant_text, rule_text
 from hotdesk.brief.brief import DRIVE, Brief, Deliverable, Each, JobBudget
+from hotdesk.checks.required import list_requirements
 from hotdesk.cli.terminal import align_columns
+from hotdesk.errors import make_printable
 
 MAX_LINES = 20
 """Maximum lines of one field."""
@@ -62,6 +64,8 @@ def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
     size = f"{job.size.cpus:g} CPUs, {format_bytes(job.size.memory)} of memory, {format_bytes(job.size.disk)} of disk"
     more = f"steps that have secrets or read untrusted content run behind the wall {job.sensitive_wall}"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}", *([more] if job.sensitive_wall else [])]
+    if requirements := [line for item in job.deliverables for line in _list_requirements(item)]:
+        yield "requirements", requirements
 
 
 def _describe_items(each: Each) -> str:
@@ -100,6 +104,12 @@ def _describe_deliverable(item: Deliverable) -> str:
     active = f", and may contain {', '.join(item.active)}" if item.active else ""
     checked = f"checked by {', '.join(checks)}" if checks else "not checked"
     return f"{item.path} ({item.kind}), {checked}{active}"
+
+
+def _list_requirements(item: Deliverable) -> list[str]:
+    """List what the planner and the worker are told about a file's checks."""
+    sentences = [make_printable(f"  - {each}") for each in list_requirements(item)]
+    return [f"{item.path}:", *sentences] if sentences else []
 
 
 def _describe_models(job: Brief) -> list[str]:

@@ -69,7 +69,14 @@ def test_allowed_active_content_is_shown_and_must_be_known(run: Run, brief: Path
 
 
 def test_a_brief_is_shown_as_a_table(run: Run, brief: Path) -> None:
-    assert run("check", str(brief)).splitlines() == [
+    lines = run("check", str(brief)).splitlines()
+    table, told = lines[:13], lines[13:]
+    assert told[0] == "requirements  report.xlsx:"
+    headings = "Row 1 of the first sheet must have exactly these headings, in this order: "
+    assert told[1] == f'                - {headings}"A".'
+    assert all(line.startswith("                - ") for line in told[1:])
+    assert len(told) > 10
+    assert table == [
         "goal          Compare \\x1b[2J them.",
         "inputs        files, 2 files, 2 KiB",
         "              one.txt, 1 file, 1 byte",
