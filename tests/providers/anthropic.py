@@ -147,7 +147,7 @@ class Anthropic(Provider):
         return start, [{"type": "input_json_delta", "partial_json": each} for each in halves]
 
     def sign(self, thought: str) -> str:
-        signature = self.seal(thought)
+        signature = self.seal(thought, str(len(self.sealed)))
         self.sealed[signature] = {"thinking": thought}
         return signature
 

@@ -107,6 +107,20 @@ async def test_a_conversation_by_hand(protocol: str, room: Room, port: int, caps
 
 
 @pytest.mark.slow
+async def test_the_same_thought_in_two_conversations_is_valid_in_both(room: Room, port: int, capsys: Capture) -> None:
+    address = f"http://127.0.0.1:{port}"
+    model = names.find("anthropic:claude-sonnet-5-5", base_url=address, key="any", patience=PATIENCE)
+    said = {"think": "I read it first.", "calls": [{"name": "read", "input": {"path": "a.txt"}}]}
+    first, _ = await sit(room, model, request(think=True), said, capsys)
+    await sit(room, model, request(first="Read b.txt.", think=True), said, capsys)
+    results = Results(((first.calls[0], Observation("a letter")),))
+    second, shown = await sit(room, model, request(first, results, think=True), {"text": "Done."}, capsys)
+    assert second.notes == ()
+    assert "[your thinking: I read it first.]" in shown
+    await model.close()
+
+
+@pytest.mark.slow
 async def test_a_long_message_of_ones_own_is_shortened_and_a_changed_one_is_noted(
     room: Room, port: int, capsys: Capture
 ) -> None:
