@@ -25,6 +25,7 @@ from bench import (
     builds,
     burns,
     charts,
+    cluster,
     command,
     crowd,
     demo,
@@ -77,6 +78,9 @@ PARTS: dict[str, Part] = {
     "ports": lambda host, peers, home, book, asked: ports.measure(home, book, rounds=min(asked.rounds, 5)),
     "demo": lambda host, peers, home, book, asked: demo.measure(home, book),
     "journal": lambda host, peers, home, book, asked: journal.measure(home, book, rounds=3),
+    "cluster": lambda host, peers, home, book, asked: cluster.measure(
+        home, book, seconds=15, rounds=min(asked.rounds, 3)
+    ),
     "door": lambda host, peers, home, book, asked: door.measure(
         host.config.images, home, book, rounds=3, count=asked.requests, large=asked.large
     ),
