@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
 import pytest
 from tests.origins import SLOW, BehindGvisor, BehindMicrovm, Origin
-from tests.security.cluster_attack_room import attacked
 
 from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import container_runtime
@@ -128,7 +126,6 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     **{("gvisor", name): "what exhausts a desk ends it, and is told" for name in EXHAUSTING},
     **{("local", name): "no keeper watches over it" for name in WATCHING},
     **{("local", name): "it keeps no state" for name in LISTING},
-    **{("node", name): "the node's tenant keeps the record, in a state directory of its own" for name in LISTING},
     **{("local", name): "nobody is root in it" for name in BEING_ROOT},
     **{("local", name): "a directory has no size" for name in FILLING},
     **{("local", name): "no keeper counts what it uses" for name in COUNTING},
@@ -141,9 +138,7 @@ WALLS = [
     pytest.param("container", marks=pytest.mark.container),
     pytest.param("gvisor", marks=[pytest.mark.container, pytest.mark.gvisor]),
     pytest.param("microvm", marks=[pytest.mark.container, pytest.mark.microvm, pytest.mark.timeout(300)]),
-    pytest.param("node", marks=[pytest.mark.container, pytest.mark.long]),
 ]
-"""What desks are behind; `node` is a container on a node, reached over TLS."""
 GVISOR_SAMPLE = frozenset(
     """
     test_a_desk_starts_again_from_its_disk
@@ -229,27 +224,11 @@ def wall(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@asynccontextmanager
-async def node_runtime(settings: Config, folder: Path) -> AsyncIterator[Runtime]:
-    """Yield a server's runtime whose desks are on a node in this process, over TLS on loopback."""
-    async with attacked(settings, folder) as room:
-        cluster = room.cluster(room.node)
-        with anyio.fail_after(20):
-            while not cluster.nodes.by_name:
-                await cluster.nodes.changed.wait()
-        yield cluster
-
-
 @pytest.fixture(scope="module")
-async def runtime(
-    wall: str, settings: Config, origin: Origin, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Runtime]:
+async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[Runtime]:
     if wall == "local":
         async with local_runtime() as local:
             yield local
-    elif wall == "node":
-        async with node_runtime(settings, tmp_path_factory.mktemp("cluster")) as node:
-            yield node
     else:
         chosen = replace(settings, disk="ext4") if wall == "ext4" else replace(settings, microvm_emulate=True)
         async with container_runtime(chosen) as container:
