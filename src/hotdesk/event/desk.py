@@ -157,6 +157,12 @@ class Exchange:
     body: int = 0
     """Bytes sent upstream without the heads of requests: a body, or data of a WebSocket."""
 
+    @property
+    def refused(self) -> bool:
+        """Whether the door refused it, or it was to be approved by a person and was not."""
+        unapproved = self.verdict == "ask" and not self.up and self.status in (0, 403, 429)
+        return self.verdict in ("deny", "broken") or unapproved
+
 
 @dataclass(frozen=True, slots=True)
 class Alarm:

@@ -194,7 +194,9 @@ def _describe_result(event: Verified | SentBack | Certified | Kept) -> EventText
 
 def _describe_desk(event: Exchange | Alarm | Revoked | Proven) -> BoardLine | None:
     match event:
-        case Exchange(verdict="deny" | "broken") if event.step:
+        case Exchange(verdict="ask") if event.step and event.refused:
+            return "warn", "refused", f"{describe_target(event)}: not approved"
+        case Exchange() if event.step and event.refused:
             return "warn", "refused", f"{describe_target(event)}: {event.rule}"
         case Alarm():
             return "bad", "ALARM", describe_alarm(event)

@@ -98,7 +98,7 @@ class Board:
         match event:
             case StepBegun():
                 return self.live and event.step not in OURS
-            case Exchange(verdict="deny" | "broken") if event.step:
+            case Exchange() if event.step and event.refused:
                 listed = (event.method, event.host) in self.refused
                 if not listed and len(self.refused) < _REFUSED_SHOWN:
                     self.refused.add((event.method, event.host))

@@ -9,6 +9,7 @@ from hotdesk.errors import make_printable
 from hotdesk.event import Certified, Kept
 from hotdesk.job.event_text import describe_alarm
 from hotdesk.job.format import format_cost, format_count, format_duration, format_size
+from hotdesk.job.record.door_activity import UNAPPROVED
 from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.receipt import Receipt, Requests
 
@@ -48,7 +49,7 @@ def describe_certificate(stored: Kept, certified: Sequence[Certified]) -> str:
 
 def _list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Format the network use: admitted requests, refused requests, alarms."""
-    refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
+    refused = [each for each in receipt.requests if each.verdict in ("deny", "broken", UNAPPROVED)]
     yield from _list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
     yield from _list_requests("refused", refused, receipt.job)
     for alarm in receipt.alarms[:MAX_LINES]:
@@ -81,7 +82,7 @@ def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
 def _describe_cost(cost: ModelCost) -> str:
     part = {"plan": "planning", "act": "acting", "look": "looking at pictures"}[cost.part]
     cached = f" ({cost.cached:,} more from the provider's cache)" if cost.cached else ""
-    read = f"{cost.input + cost.stored:,} tokens read{cached}, {cost.output:,} written"
+    read = f"{cost.read:,} tokens read{cached}, {cost.output:,} written"
     sent = f"{format_count(cost.replies, 'reply')}, {format_size(cost.up)} sent to its provider"
     return f"{part}, {cost.model}: {format_cost([cost])}; {read}; {sent}"
 

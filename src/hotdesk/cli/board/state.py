@@ -106,8 +106,8 @@ class State:
     def take_desk(self, event: Event) -> None:
         match event:
             case Exchange() if event.step:  # before its first step a desk only runs the door's self-test
-                self.admitted += event.verdict == "allow"
-                if event.verdict in ("deny", "broken"):
+                self.admitted += not event.refused
+                if event.refused:
                     self.refused, self.refused_host = self.refused + 1, event.host
             case Used():
                 self.fallback = event.fallback

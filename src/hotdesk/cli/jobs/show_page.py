@@ -10,6 +10,7 @@ from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.machine.journal import format_moment
 from hotdesk.errors import make_printable
 from hotdesk.event import Exchange, Kept
+from hotdesk.job.format import format_size
 from hotdesk.job.people.approval_text import KINDS, describe_deadline
 from hotdesk.job.record.door_activity import DoorActivity, count_requests
 from hotdesk.job.record.progress import StepProgress, step_dict
@@ -54,12 +55,14 @@ def describe_job(summary: JobSummary, state: tuple[str, str]) -> list[str]:
     how, why = state
     status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, MAX_CHARS)}" if why else how
     took, acts, cost = (summary.over or summary.last) - summary.begun, summary.course.acts, summary.cost
+    cached = f" ({cost.cached:,} more from the provider's cache)" if cost.cached else ""
     facts = {
         "goal": cut(summary.goal, MAX_CHARS),
         "begun": f"{format_moment(summary.begun)}{f' by {summary.by}' if summary.by else ''}",
         "brain": summary.brain,
         "took": f"{format_duration(took / 1000)}, {acts} acts, {cost.replies} model replies",
-        "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
+        "spent": f"{cost}; {cost.read:,} tokens read{cached}, {cost.output:,} written; "
+        f"{format_size(cost.up)} sent to providers",
         "resumed": f"{summary.resumed} time{'s' if summary.resumed > 1 else ''}" if summary.resumed else "",
         "preflight": "" if summary.preflight is None else _describe_preflight(summary),
         "stored data": _describe_forgetting(summary),
@@ -141,7 +144,7 @@ def _format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     lines = []
     for (verdict, method, host, grants), count in count_requests(exchanges):
         lines.append(f"  {count} x {verdict} {method} {host}{' with ' * bool(grants)}{', '.join(grants)}")
-    refused = [each for each in exchanges if each.verdict in ("deny", "broken")]
+    refused = [each for each in exchanges if each.refused]
     for each in refused[:REFUSED]:
         lines.append(f"  refused {each.method} {each.host}{cut(each.path, MAX_CHARS)}: {each.rule}")
     rest = len(refused) - REFUSED

@@ -14,6 +14,8 @@ from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Asked, Event, Exchange
 
 EVENTS = (Exchange, Alarm, Asked, Answered)
+UNAPPROVED = "not approved"
+"""The verdict on a request that a person was to approve, and did not."""
 _RequestKind: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 """Verdict, method, host and grants."""
 
@@ -59,4 +61,8 @@ def read_door(journal: Path, desks: Collection[str]) -> DoorActivity:
 
 
 def count_requests(exchanges: Iterable[Exchange]) -> list[tuple[_RequestKind, int]]:
-    return sorted(Counter((each.verdict, each.method, each.host, each.grants) for each in exchanges).items())
+    return sorted(Counter((_get_verdict(each), each.method, each.host, each.grants) for each in exchanges).items())
+
+
+def _get_verdict(event: Exchange) -> str:
+    return UNAPPROVED if event.verdict == "ask" and event.refused else event.verdict

@@ -53,6 +53,11 @@ class Cost:
     """Tokens written to the provider's cache."""
 
     @property
+    def read(self) -> int:
+        """Tokens read, without those from the provider's cache; a provider may count those it stores there apart."""
+        return self.input + self.stored
+
+    @property
     def tokens(self) -> int:
         return self.input + self.output + self.cached + self.stored
 

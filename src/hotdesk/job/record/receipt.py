@@ -22,7 +22,7 @@ class Requests:
 
     count: int
     verdict: str
-    """The door's verdict: `allow`, `deny`, `ask` or `broken`."""
+    """The door's verdict: `allow`, `deny`, `broken`, `ask` if a person approved it, or `not approved`."""
     method: str
     host: str
     """Host name as the desk gave it, unless the door admitted the request."""

@@ -12,7 +12,6 @@ from hotdesk.job.people.approval_text import encode_punycode
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, isolate, tag
 from hotdesk.job.report.parts import note, render_section, render_table
-from hotdesk.job.report.summary import REFUSED
 
 _MAX_ROWS = 60
 """Maximum rows of a table: a desk may try any number of hosts."""
@@ -39,14 +38,14 @@ def render_door(report: JobReport) -> Markup:
     if not exchanges:
         nothing = tag("p", "The desks made no network requests.")
         return render_section("door", "Network", nothing, alarmed)
-    refused = [each for each in exchanges if each.verdict in REFUSED]
+    refused = [each for each in exchanges if each.refused]
     return render_section("door", "Network", _render_admitted(exchanges), _render_refused(refused), alarmed)
 
 
 def _render_admitted(exchanges: list[Exchange]) -> Markup:
     hosts: dict[str, HostTraffic] = {}
     for each in exchanges:
-        if each.verdict not in REFUSED:
+        if not each.refused:
             hosts.setdefault(each.host, HostTraffic()).take(each)
     if not hosts:
         return tag("p", "No request was admitted: no data left the desks.")
@@ -72,7 +71,7 @@ def _render_admitted(exchanges: list[Exchange]) -> Markup:
 def _render_refused(refused: list[Exchange]) -> Markup:
     if not refused:
         return note("good", "No request was refused.")
-    counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
+    counted = Counter((each.method, each.host, each.path, _explain(each)) for each in refused)
     rows = [
         (
             tag("code", isolate(encode_punycode(host[:253]))),
@@ -85,6 +84,10 @@ def _render_refused(refused: list[Exchange]) -> Markup:
     return render_table(
         "Refused requests" + _describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows
     )
+
+
+def _explain(event: Exchange) -> str:
+    return event.rule if event.verdict != "ask" else f"{event.rule}: not approved"
 
 
 def _describe_truncation(count: int) -> str:

@@ -17,7 +17,6 @@ _TONES: dict[str, Tone] = {
     "interrupted": "wait", "running": "wait",
 }  # fmt: skip
 WORDS = {"killed": "interrupted", "broken": "failed"}
-REFUSED = ("deny", "broken")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 FEW = 3
 """Maximum files named in a sentence, and minimum words of a finding."""
@@ -30,7 +29,8 @@ _MAX_HEADLINE_CHARS = 120
 def render_header(report: JobReport) -> Markup:
     """Render the finding, or the goal if there is none, and the outcome."""
     summary, how = report.summary, report.state[0]
-    goal, found = summary.goal or "The goal is not known", _get_finding(report)
+    goal = " ".join(summary.goal.split()) or "The goal is not known"
+    found = _get_finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
@@ -125,7 +125,7 @@ def compute_work_seconds(report: JobReport) -> float:
 
 def _render_figures(report: JobReport) -> Markup:
     summary, steps = report.summary, report.summary.list_steps()
-    refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
+    refused = sum(each.refused for each in report.door.exchanges)
     passed = len(report.door.exchanges) - refused
     return render_facts(
         ("Began", _format_date(summary.begun)),

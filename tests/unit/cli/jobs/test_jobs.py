@@ -14,7 +14,18 @@ from hotdesk.cli import carry_out
 from hotdesk.cli.jobs import jobs, show
 from hotdesk.cli.jobs.show_page import format_page
 from hotdesk.errors import BriefError
-from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
+from hotdesk.event import (
+    Answered,
+    Asked,
+    Exchange,
+    Forgotten,
+    JobBegun,
+    JobPaused,
+    Planned,
+    StepBegun,
+    StepEnded,
+    Thought,
+)
 from hotdesk.job.record.door_activity import DoorActivity
 from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.summary import JobSummary, summarize
@@ -94,6 +105,18 @@ def test_a_page_shows_a_job_from_its_plan_to_its_receipt(ledger: Ledger, capsys:
         "  LEFT       mount /x",
     ):
         assert wanted in text, text
+
+
+def test_tokens_that_a_provider_stored_count_as_read(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger.begin()
+    usage = (0, 1_340, 90_000, 2_048, 7)
+    ledger.note(Thought(JOB, "", 1, "anthropic:m", "p" * 64, *usage, 0.25, "", 51_000))
+    carry_out(["show", JOB])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "spent" in line)
+    told = (
+        "$0.2500; 51,000 tokens read (90,000 more from the provider's cache), 1,340 written; 2.0 KiB sent to providers"
+    )
+    assert line.split(maxsplit=1)[1] == told
 
 
 def test_steps_not_begun_have_their_intent_from_the_plan(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:

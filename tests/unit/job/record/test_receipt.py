@@ -56,6 +56,14 @@ def test_a_receipt_says_what_was_made_checked_kept_asked_and_burnt() -> None:
     assert (receipt.burnt, receipt.left) == ((DESK, SECOND), ())
 
 
+def test_requests_that_nobody_approved_are_counted_apart() -> None:
+    asked = replace(exchange("ask", "erp.test"), status=403, up=0)
+    approved = exchange("ask", "erp.test")
+    receipt = fold(JOB, [*EVENTS[:10], asked, asked, approved])
+    assert [(each.count, each.verdict) for each in receipt.requests] == [(1, "ask"), (2, "not approved")]
+    assert [each.refused for each in (asked, approved, replace(approved, status=502, up=0))] == [True, False, False]
+
+
 def test_a_desk_without_burn_event_is_left_and_a_job_without_end_is_unknown() -> None:
     receipt = fold(JOB, EVENTS[:8])
     assert (receipt.burnt, receipt.left, receipt.outcome) == ((SECOND,), (DESK,), "unknown")
