@@ -81,7 +81,9 @@ class Candidate:
 
     @property
     def faults(self) -> list[str]:
-        return [line for each in self.verdicts if not each.passed for line in each.findings]
+        """Each fault once, though several checks of a file may find it."""
+        found = [line for each in self.verdicts if not each.passed for line in each.findings]
+        return list(dict.fromkeys(found))
 
 
 def count_concurrent_desks(items: Sequence[Deliverable]) -> int:

@@ -27,7 +27,7 @@ from tests.security.certificate_room import (
 )
 
 from hotdesk.brief.brief import Deliverable, RequiredCheck
-from hotdesk.checks.seam import DrawnPixels, Verdict
+from hotdesk.checks.seam import DrawnPixels, Fault, Verdict
 from hotdesk.checks.verdict_json import make_stored_verdict
 from hotdesk.cli.jobs.verify_page import format_page, format_short_page
 from hotdesk.config import Config
@@ -77,6 +77,13 @@ def test_what_a_job_says_has_every_thing_a_check_saw() -> None:
     assert check["desk"] == {"id": "", "network": False, "sterile": True, "wall": "container"}
     assert told["file"] == {"name": NAME, "sha256": hashlib.sha256(FILE).hexdigest(), "size": len(FILE)}
     assert describe_claim(looked_at(), JOB, "container", no_facts, recorded=False)["brain"] == {"kind": "model"}
+
+
+def test_a_fault_that_two_checks_of_a_file_find_is_reported_once() -> None:
+    candidate = looked_at(faults=(Fault("errors", "A1", "a value", "#REF!"),))
+    twice = replace(candidate, verdicts=candidate.verdicts * 2)
+    assert twice.objection.count("A1: expected a value") == 1
+    assert twice.reason == candidate.reason
 
 
 def test_a_certificate_claims_no_more_than_it_holds() -> None:

@@ -17,7 +17,19 @@ from tests.ledger import DESK, JOB, PLAN, Ledger, paused_job
 from tests.reported import reported_job, screen
 
 from hotdesk.errors import BriefError
-from hotdesk.event import Forgotten, JobBegun, JobEnded, Kept, Planned, StepBegun, StepEnded, Summed, Thought
+from hotdesk.event import (
+    Exchange,
+    Forgotten,
+    JobBegun,
+    JobEnded,
+    Kept,
+    Planned,
+    StepBegun,
+    StepEnded,
+    Summed,
+    Thought,
+    Verified,
+)
 from hotdesk.job.record import papers
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report import make, name_beside, write
@@ -390,3 +402,30 @@ def test_a_job_that_still_runs_says_so(ledger: Ledger) -> None:
     report = gather(ledger.path, ledger.jobs, JOB)
     assert "The job is still running" in text_of(render_page(replace(report, state=("running", ""))))
     assert "hotdesk approve 1a2b" in text_of(render_page(replace(report, state=("waiting", "1a2b"))))
+
+
+def test_a_request_that_nobody_approved_was_not_admitted(ledger: Ledger) -> None:
+    ledger.begin(goal="Compare\nthe prices.")
+    place = ("GET", "https", "erp.test", 443, "/x")
+    asked = Exchange(DESK, "read", "ask", "ask read erp.test", *place, 403, 0, 0, 9, (), "the request was not approved")
+    approved = replace(asked, status=200, up=80, down=20, note="approved")
+    ledger.note(StepBegun(JOB, "read", "r", DESK), asked, asked, approved, JobEnded(JOB, "failed", "no prices"))
+    text = told(ledger)
+    assert "1 admitted, 2 refused" in text
+    assert "ask read erp.test: not approved" in text
+    assert "Compare the prices." in text
+
+
+def test_of_two_checks_of_a_kind_both_are_shown_and_both_must_pass(ledger: Ledger) -> None:
+    ledger.begin()
+
+    def verified(check: str, *findings: str, passed: bool = True) -> Verified:
+        return Verified(JOB, DESK, "a.xlsx", "cd" * 32, check, "passed" if passed else "failed", findings)
+
+    first = (verified("active-content"), verified("xlsx", "D5: no sum", passed=False), verified("xlsx", "7 columns"))
+    ledger.note(StepBegun(JOB, "read", "r", DESK), *first)
+    assert "passed every check" not in (text := told(ledger))
+    assert text.index("D5: no sum") < text.index("7 columns")
+    ledger.note(verified("active-content"), verified("xlsx", "4 columns"), verified("xlsx", "7 columns"))
+    assert "passed every check" in (text := told(ledger))
+    assert "4 columns" in text

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from hotdesk.checks.active import NAME as ACTIVE_CONTENT
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
@@ -57,6 +58,15 @@ CHECKING = "clean, for the deliverable alone"
 """Purpose of a desk, as its event states it, in which a deliverable is checked."""
 MIN_ID_CHARS = 4
 """Minimum characters of an abbreviated id."""
+
+
+def select_latest(checks: Sequence[Verified]) -> list[Verified]:
+    """Return the checks of a file's last delivery, of which the first inspects its active content.
+
+    Two checks of a delivery may be of one kind. If none inspected active content, the last of each kind is returned.
+    """
+    starts = [place for place, each in enumerate(checks) if each.check == ACTIVE_CONTENT]
+    return list(checks[starts[-1] :]) if starts else list({each.check: each for each in checks}.values())
 
 
 @dataclass(slots=True)
@@ -210,6 +220,9 @@ class JobSummary:
 
     @property
     def place(self) -> tuple[int, int]:
+        """Return the number of the current step and of all steps; a job that is done is at its last."""
+        if self.ended is not None and self.ended.outcome == "done" and self.planned:
+            return len(self.planned), len(self.planned)
         if self.step in self.planned:
             return self.planned.index(self.step) + 1, len(self.planned)
         steps = self.list_steps()[: len(self.planned)]

@@ -13,7 +13,7 @@ from hotdesk.event import Alarm, Answered, Asked, Decided, Exchange, HandedBack,
 from hotdesk.job.people.approval_text import KINDS
 from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import DeliverableRecord, JobSummary
+from hotdesk.job.record.summary import DeliverableRecord, JobSummary, select_latest
 from hotdesk.job.report.facts import Delivered, JobReport, Looked, ReportedDecision, ToolUse
 from hotdesk.job.report.paper_text import PaperReader
 from hotdesk.job.report.pictures import Album, spread
@@ -71,8 +71,8 @@ def _open_papers(report: JobReport, story: Timeline) -> None:
 
 
 def _deliver(record: DeliverableRecord, story: Timeline, album: Album) -> Delivered:
-    looks = {each.check: Looked(each) for each in record.checks}
-    for look in looks.values():
+    looks = [Looked(each) for each in select_latest(record.checks)]
+    for look in looks:
         look.verdict = story.reading.read_verdict(look.event.paper)
         for picture in (look.verdict.pictures if look.verdict else ())[:MAX_PAGES]:
             if (shown := album.add_page(picture.png)) is not None:

@@ -37,7 +37,7 @@ def render_deliverables(report: JobReport) -> Markup:
 
 
 def _render_card(report: JobReport, item: Delivered) -> Markup:
-    looks = list(item.looks.values())
+    looks = item.looks
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
     stand = render_pill("passed every check", "good") if passed else render_pill("did not pass", "bad")
     head = tag(
@@ -73,7 +73,7 @@ def _render_name(report: JobReport, item: Delivered) -> Markup:
 
 
 def _render_identity(item: Delivered) -> Markup:
-    looked = next((each.event.sha256 for each in item.looks.values()), "")
+    looked = next((each.event.sha256 for each in item.looks), "")
     stored = (
         f"version {item.stored.version} in the drive, {format_size(item.stored.size)}" if item.stored else "not stored"
     )

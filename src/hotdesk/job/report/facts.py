@@ -103,8 +103,8 @@ class Looked:
 @dataclass(slots=True)
 class Delivered:
     path: str
-    looks: dict[str, Looked] = field(default_factory=dict)
-    """The checks by name."""
+    looks: list[Looked] = field(default_factory=list)
+    """The checks of the delivery that counts; two may be of one kind."""
     stored: Kept | None = None
     certified: Certified | None = None
 

@@ -27,6 +27,7 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.job.event_text import describe
+from hotdesk.job.record.summary import select_latest
 from hotdesk.job.report.facts import Attempted, Moment, ToolUse
 from hotdesk.job.report.paper_text import PaperReader, describe_failure, describe_use, format_one_line, read_output
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
@@ -41,8 +42,8 @@ class Timeline:
     timeline: list[Attempted | Moment] = field(default_factory=list)
     attempts: list[Attempted] = field(default_factory=list)
     acts: dict[int, ToolUse] = field(default_factory=dict)
-    looks: dict[str, dict[str, Verified]] = field(default_factory=dict)
-    """The last verdict, by deliverable and check."""
+    looks: dict[str, list[Verified]] = field(default_factory=dict)
+    """Every verdict, by deliverable."""
     unread: int = 0
     """Pictures that were made in a desk and are therefore not opened on the host."""
     words: str = ""
@@ -56,7 +57,7 @@ class Timeline:
             case Thought() | Acted() | Observed():
                 self.take_turn(event, at, number)
             case Verified():
-                self.looks.setdefault(event.path, {})[event.check] = event
+                self.looks.setdefault(event.path, []).append(event)
         if isinstance(event, SentBack):
             self.timeline.append(self.describe_sent_back(event, at, number))
         elif (entry := describe(event).entry) is not None:
@@ -111,10 +112,11 @@ class Timeline:
     def describe_sent_back(self, event: SentBack, at: int, number: int) -> Moment:
         faults: list[Fault] = []
         findings: list[str] = []
-        for look in self.looks.get(event.path, {}).values():
+        for look in select_latest(self.looks.get(event.path, ())):
             verdict = self.reading.read_verdict(look.paper) if look.outcome == "failed" else None
             faults += verdict.faults if verdict is not None else ()
             findings += verdict.findings if verdict is not None else ()
+        faults, findings = list(dict.fromkeys(faults)), list(dict.fromkeys(findings))
         words = "" if faults else self.reading.read_text(event.paper)
         title = f"{event.path} failed its check and went back to step {event.step}"
         return Moment(at, title, words, "bad", tuple(faults), tuple(findings), number, number)

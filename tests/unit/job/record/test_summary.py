@@ -171,6 +171,14 @@ def test_a_step_that_was_given_another_desk_during_it_ends_there() -> None:
     assert [step.outcome for step in summary.list_steps()] == ["done"]
 
 
+def test_a_job_that_is_done_is_at_its_last_step_though_an_earlier_one_was_repeated_last() -> None:
+    plan = Planned(JOB, "ab", ("make", "sum up"), "p")
+    events: list[Event] = [plan, StepBegun(JOB, "sum up", "s", "i1"), StepEnded(JOB, "sum up", "done", "", "i1")]
+    again: list[Event] = [StepBegun(JOB, "make", "m", "i1", 2), StepEnded(JOB, "make", "done", "", "i1")]
+    assert told(*events, *again).place == (1, 2)
+    assert told(*events, *again, JobEnded(JOB, "done", "")).place == (2, 2)
+
+
 def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
     summary = told(
         Planned(JOB, "ab", ("read", "write"), "p"),

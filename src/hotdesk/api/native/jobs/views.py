@@ -18,7 +18,7 @@ from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
-from hotdesk.job.record.summary import JobSummary, summarize
+from hotdesk.job.record.summary import JobSummary, select_latest, summarize
 
 
 class ItemsEnded(Model):
@@ -230,7 +230,7 @@ def _describe_deliverables(summary: JobSummary) -> list[DeliverableShown]:
     """Describe the files of a job, each with its latest state."""
     found = []
     for each in summary.group_deliverables().values():
-        last = [check for check in each.checks if check.sha256 == each.checks[-1].sha256]
+        last = select_latest(each.checks)
         verdict = ("passed" if all(check.outcome == "passed" for check in last) else "failed") if last else ""
         file = each.stored
         found.append(DeliverableShown(
