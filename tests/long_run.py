@@ -5,9 +5,9 @@ the tests that have not passed, new ones before failed ones. SINCE=REV also acce
 from REV on. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when no test is left.
 With pytest-xdist the workers choose and stop, and the controller records.
 
-A test file whose long tests have all passed gets a row in `tests/long-results.csv`. The table is committed, so that
-runs on several machines add up: SINCE=REV also accepts its rows of commits from REV on, if the test file has not
-changed since.
+A test file whose long tests have all passed on one commit gets a row in `tests/long-results.csv`. The table is meant to
+be committed, so that runs on several machines add up: SINCE=REV also accepts its rows of commits from REV on, if the
+test file has not changed since and no test of it was skipped.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class LongRun:
         later = git("rev-parse", since) + git("rev-list", f"{since}..HEAD") if since else []
         self.accepted = {self.commit, *later}
         self.seconds: dict[str, float] = defaultdict(float)
+        self.run_here: set[str] = set()
+        """The tests that ran on this commit."""
         self.outcomes = self.read_record()
         self.results: Path | None = config.getoption("results")
         self.passed_files = find_passed_files(self.results, self.accepted) if since and self.results else frozenset()
@@ -84,6 +86,7 @@ class LongRun:
         rows = [row for row in map(json.loads, lines) if row["commit"] in self.accepted]
         for row in rows:
             self.seconds[get_file(row["test"])] += row["seconds"]
+            self.run_here |= {row["test"]} if row["commit"] == self.commit else set()
         return {row["test"]: row["outcome"] for row in rows}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -92,6 +95,7 @@ class LongRun:
             outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
             self.outcomes[report.nodeid] = outcome
             self.seconds[get_file(report.nodeid)] += report.duration
+            self.run_here.add(report.nodeid)
             if not self.records:
                 return
             with self.file.open("a") as file:
@@ -112,8 +116,8 @@ class LongRun:
             self.add_results(self.results)
 
     def add_results(self, table: Path) -> None:
-        """Give each file of which no test is left a row in the table, in place of an earlier one."""
-        left = {get_file(test) for test in self.left}
+        """Give each file whose tests all passed on this commit a row in the table, in place of an earlier one."""
+        left = {get_file(test) for test in (*self.left, *(self.outcomes.keys() - self.run_here))}
         rows: dict[str, Mapping[str, object]] = {row["file"]: row for row in read_results(table)}
         count = Counter((get_file(test), outcome) for test, outcome in self.outcomes.items())
         for name in {get_file(test) for test in self.chosen} - left:
@@ -153,8 +157,9 @@ def read_results(table: Path) -> list[dict[str, str]]:
 
 
 def find_passed_files(table: Path, accepted: Iterable[str]) -> frozenset[str]:
-    """Return the test files that passed on an accepted commit and are unchanged since."""
-    rows = [(row["file"], row["commit"]) for row in read_results(table) if row["commit"] in set(accepted)]
+    """Return the test files that passed on an accepted commit, without a skipped test, and are unchanged since."""
+    found = [row for row in read_results(table) if row["commit"] in set(accepted) and row["skipped"] == "0"]
+    rows = [(row["file"], row["commit"]) for row in found]
     changed = {commit: set(git("diff", "--name-only", "--relative", commit)) for _, commit in rows}
     return frozenset(name for name, commit in rows if name not in changed[commit])
 

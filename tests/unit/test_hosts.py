@@ -157,10 +157,19 @@ def test_only_the_last_state_is_kept_unless_all_are_wanted(visit: Visit, tmp_pat
     assert [line for line in lines if line.startswith("delvm")] == ([] if keep else ["delvm boot", "delvm one"])
     names = ["boot", "one", "two"]
     if keep:
-        assert state.load_before(tmp_path, "two", names).snapshot == "one"
+        assert state.load_before(tmp_path, NEW.key, "two", names).snapshot == "one"
+        with pytest.raises(SystemExit, match="saved with other code"):
+            state.load_before(tmp_path, "another wheel", "two", names)
     else:
         with pytest.raises(SystemExit, match="run it with --keep"):
-            state.load_before(tmp_path, "two", names)
+            state.load_before(tmp_path, NEW.key, "two", names)
+
+
+def test_a_kept_row_that_has_finished_is_not_an_interrupted_one(visit: Visit, tmp_path: Path) -> None:
+    Row(tmp_path, NEW, keep=True).take([Step("one", succeed)], visit)
+    assert state.load(tmp_path, NEW.key) is not None
+    (tmp_path / state.CONCLUDED).touch()
+    assert state.load(tmp_path, NEW.key) is None
 
 
 def test_a_state_that_the_emulator_cannot_save_is_an_error(visit: Visit, tmp_path: Path) -> None:

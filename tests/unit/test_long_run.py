@@ -130,6 +130,22 @@ def test_a_file_that_passed_has_a_row_that_counts_until_the_file_changes(project
     assert project.outcomes == [("test_changed", "passed")]
 
 
+def test_a_file_whose_tests_ran_on_two_commits_or_were_skipped_does_not_count(project: Project) -> None:
+    table, first = project.folder / "results.csv", project.git("rev-parse", "HEAD")
+    options = ("--results", table.name, "--since", first)
+    assert project.run(*options, "--minutes", "0").returncode == pytest.ExitCode.INTERRUPTED
+    project.commit()
+    assert project.run(*options).returncode == pytest.ExitCode.OK
+    assert table.read_text().splitlines()[1:] == []
+    (project.folder / "test_a.py").write_text("import pytest\n@pytest.mark.skip\ndef test_first(): pass\n")
+    project.commit()
+    (project.folder / RECORD).unlink()
+    assert project.run(*options).returncode == pytest.ExitCode.OK
+    (project.folder / RECORD).unlink()
+    assert project.run(*options).returncode == pytest.ExitCode.OK
+    assert project.outcomes == [("test_first", "skipped")]
+
+
 def test_shards_take_every_test_once(project: Project) -> None:
     for name in "bcdefgh":
         (project.folder / f"test_{name}.py").write_text(TESTS)

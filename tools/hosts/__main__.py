@@ -117,7 +117,9 @@ def try_machine(
             row.take(steps, visit)
     except MachineError as e:
         row.done.append(note("machine", row.began, f"{e}: see {folder.name}/console.log", passed=False))
-    if not arguments.keep:
+    if arguments.keep:
+        (folder / state.CONCLUDED).touch()
+    else:
         for path in (root_disk, folder / emulator.CHANGES, folder / state.RECORD):
             path.unlink(missing_ok=True)
     return row.conclude(machine, STEPS if arguments.prepared else steps)
@@ -126,7 +128,7 @@ def try_machine(
 def find_state(folder: Path, key: str, arguments: argparse.Namespace) -> RowState | None:
     """Return the state with which a row continues, or `None` if it starts from the beginning."""
     if arguments.begin is not None:
-        return state.load_before(folder, arguments.begin, [BOOT, *(step.name for step in STEPS)])
+        return state.load_before(folder, key, arguments.begin, [BOOT, *(step.name for step in STEPS)])
     return None if arguments.again else state.load(folder, key)
 
 

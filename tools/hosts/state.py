@@ -14,6 +14,8 @@ from typing import Any
 from tools.hosts.results import StepResult
 
 RECORD = "state.json"
+CONCLUDED = "concluded"
+"""A file that marks a row whose states are kept although it has finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,18 @@ class RowState:
 
 
 def load(folder: Path, key: str) -> RowState | None:
-    """Return the last state of a row that tries the same, if there is one."""
+    """Return the last state of an interrupted row that tries the same, if there is one."""
+    if (folder / CONCLUDED).exists():
+        return None
     state = max(read(folder).values(), key=lambda each: len(each.steps), default=None)
     return state if state is not None and state.key == key else None
 
 
-def load_before(folder: Path, step: str, names: list[str]) -> RowState:
+def load_before(folder: Path, key: str, step: str, names: list[str]) -> RowState:
     """Return the state with which a step of a row that was kept begins; `names` are all steps in order."""
     states = read(folder)
+    if any(each.key != key for each in states.values()):
+        raise SystemExit(f"{folder.name} was saved with other code: run it with --keep --again.")
     for name in reversed(names[: names.index(step)]):
         if name in states:
             return states[name]

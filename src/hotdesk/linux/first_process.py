@@ -25,16 +25,24 @@ def fork_from_first_process() -> None:
     """
     if os.getpid() != 1:
         return
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, _FORWARDED
+    )  # the kernel drops what a first process does not handle
     child = os.fork()
     if child:
-        attend(child)
+        attend(child, before)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.setpgid(0, 0)
 
 
-def attend(child: int) -> NoReturn:
-    """Pass signals to a child; once it and all other processes have ended, exit with its code."""
+def attend(child: int, mask: set[int | signal.Signals]) -> NoReturn:
+    """Pass signals to a child; once it and all other processes have ended, exit with its code.
+
+    `mask` is the signal mask to restore when signals can be passed on.
+    """
     for number in _FORWARDED:
         signal.signal(number, lambda received, _frame: _pass_on(child, received))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     code, end = -1, float("inf")
     while time.monotonic() < end:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -18,7 +19,8 @@ _SYS_SETRESGID = {"x86_64": 119, "aarch64": 149}
 _CLONE_VM, _CLONE_VFORK = 0x100, 0x4000
 _WALL = 0x40000000
 """Flag of waitpid(2) to also wait for a child that sends no signal when it exits."""
-_STACK_BYTES = 1 << 14
+_ALL_SIGNALS = signal.valid_signals()
+_STACK_BYTES = 1 << 16
 _EXIT = ctypes.cast(libc["_exit"], ctypes.c_void_p)
 
 
@@ -40,10 +42,17 @@ def make(creator: int, ids: str) -> int:
 
 
 def _clone_and_exit(flags: int) -> int:
-    """Clone a child that exits at once; return its pid when it has. Its parent waits, so its stack is free again."""
+    """Clone a child that exits at once; return its pid when it has. Its parent waits, so its stack is free again.
+
+    No signal reaches the child, because a handler would run in the shared memory.
+    """
     stack = ctypes.create_string_buffer(_STACK_BYTES)
     top = ctypes.c_void_p(ctypes.addressof(stack) + _STACK_BYTES & ~15)
-    child: int = libc.clone(_EXIT, top, ctypes.c_int(_CLONE_VM | _CLONE_VFORK | flags), None)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
+    try:
+        child: int = libc.clone(_EXIT, top, ctypes.c_int(_CLONE_VM | _CLONE_VFORK | flags), None)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return check(child, "no user namespace could be created; see `sysctl user.max_user_namespaces`")
 
 
@@ -51,7 +60,8 @@ def _clone_and_exit(flags: int) -> int:
 def _acting_as(uid: int) -> Iterator[None]:
     """Make this thread a user who may create user namespaces, even if the machine allows only root to create them.
 
-    One capability of root stays effective. System calls instead of `os.setresuid`, which changes all threads.
+    One capability of root stays effective. System calls instead of `os.setresuid`, which changes all threads. The
+    kernel then clears this thread's parent-death signal and makes the process undumpable: set both afterwards.
     """
     try:
         _set_ids(_SYS_SETRESGID, uid)

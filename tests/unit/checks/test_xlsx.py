@@ -205,6 +205,11 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (summary(**(BY_SHEET | {"D9": 7.0})), "families", "like that of C9 (`=Data!C2`), found the typed number 7"),
     (summary(**BLOCK | {"B23": 1.0, "C23": 1.0}), "families", "Summary!B23"),
     (summary(**RATES | {"D24": ("C24/B24-2", 1.0)}), "families", "Summary!D24: expected a formula like that of C24"),
+    (
+        summary(**RATES | {f"D{r}": (f"B{r}*C{r}", 4.0) for r in range(20, 25)}),
+        "families",
+        "Summary!D24: expected a formula like that of C24",
+    ),
     (assumptions(A4="Growth", B4=0.03), "unused", "Assumptions!B4: expected an input that a formula"),
     (data(B4="7"), "text-numbers", "Data!B4: expected a number, found the text '7'"),
     (summary(F6=1.0, F7=2.0, F8="3", F9=4.0), "text-numbers", "Summary!F8"),

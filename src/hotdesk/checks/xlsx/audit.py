@@ -119,22 +119,22 @@ def iterate_runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
 
 
 def _select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
-    """Skip intended differences: subtotals, rows or columns that differ as a whole, and what continues across the run.
+    """Skip intended differences: subtotals, rows or columns that differ as a whole, and ratios that continue across.
 
-    A growth rate in a row of totals has the formula of the growth rates above it.
+    A growth rate in a row of totals has the formula of the growth rates above it. A product has not: it needs a sum.
     """
     for at, slip in found.items():
         if not (
             _is_subtotal(sheet, at, along)
             or _has_company(found, at, slip.family, along)
-            or _continues(sheet, at, 1 - along)
+            or _is_continued_ratio(sheet, at, 1 - along)
         ):
             yield slip
 
 
-def _continues(sheet: Sheet, at: At, along: int) -> bool:
-    """Return whether a formula is one of `FEWEST` adjacent ones of its family in this direction."""
-    if (form := sheet.formulas.get(at)) is None:
+def _is_continued_ratio(sheet: Sheet, at: At, along: int) -> bool:
+    """Return whether a formula divides, and is one of `FEWEST` adjacent ones of its family in this direction."""
+    if (form := sheet.formulas.get(at)) is None or "/" not in form.shape:
         return False
     count = 1
     for step in (-1, 1):

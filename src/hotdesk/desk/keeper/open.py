@@ -29,7 +29,7 @@ from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from hotdesk.linux.pace import scale_seconds
 from hotdesk.walls import list_memory_walls
 
-_CAPACITY_CHECK_INTERVAL_S = 0.25
+_CAPACITY_CHECK_INTERVAL_S = 0.1
 """Seconds for which a capacity check remains valid."""
 START_TIMEOUT_S = 20.0
 """Seconds the runtime may take to start a desk."""

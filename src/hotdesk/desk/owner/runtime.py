@@ -118,11 +118,11 @@ class KeeperRuntime:
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
         """Turn a ready desk into the requested one. One that cannot be adapted is burnt, and another opened.
 
-        If neither size nor door changes, no reply is awaited: calls reach the guest once the keeper has thawed it, and
-        after its variables.
+        If neither size, root nor door changes, no reply is awaited: calls reach the guest once the keeper has thawed
+        it, and after its variables.
         """
         desk, handle = ready.id, self.handles[ready.id]
-        same = spec.is_like(replace(handle.spec, env=spec.env, root=spec.root))
+        same = spec.is_like(replace(handle.spec, env=spec.env))
         as_it_is = same and (proven or scope == CLOSED) and not self.claims_may_fail
         handle.spec, handle.scope = spec, scope
         async with self.unless_whole(desk):

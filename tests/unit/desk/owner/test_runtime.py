@@ -85,7 +85,7 @@ async def become(found: Callable[[], object], wanted: object) -> None:
     assert found() == wanted
 
 
-@pytest.mark.parametrize("spec", [Spec(), Spec(env={"ONE": "1"}, root=True)], ids=["as it is", "variables and root"])
+@pytest.mark.parametrize("spec", [Spec(), Spec(env={"ONE": "1"})], ids=["as it is", "variables"])
 async def test_a_claim_of_the_same_size_waits_for_neither_keeper_nor_guest(tmp_path: Path, spec: Spec) -> None:
     async with ready(tmp_path) as (script, runtime, desk):
         with anyio.fail_after(5):
@@ -97,10 +97,11 @@ async def test_a_claim_of_the_same_size_waits_for_neither_keeper_nor_guest(tmp_p
         assert desk.link.failure is None
 
 
-async def test_a_claim_of_another_size_waits_for_the_keeper(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spec", [Spec(pids=77), Spec(root=True)], ids=["another size", "root"])
+async def test_a_claim_that_may_fail_waits_for_the_keeper(tmp_path: Path, spec: Spec) -> None:
     async with ready(tmp_path) as (script, runtime, desk):
         with anyio.move_on_after(0.2) as scope:
-            await runtime.claim(desk, False, Spec(pids=77), CLOSED)
+            await runtime.claim(desk, False, spec, CLOSED)
         assert scope.cancelled_caught
         await become(lambda: script.verbs, ["claim", "burn"])
 

@@ -31,7 +31,7 @@ exec "$@"
 """Joins a desk's cgroup, waits for `GO` and becomes the runtime. Its arguments: a file to open as descriptor 3 or an
 empty one, the files that a process joins by, `--`, and the runtime's command line.
 
-It is a shell's, because a shell starts for 1 ms of processor time, and forking a keeper costs 5.
+A shell script, because a shell starts in 1 ms of processor time and forking a keeper costs 5.
 """
 _LOG_LIMIT = 4096
 LOG = "runtime.log"
@@ -76,7 +76,7 @@ def begin(
     """Start a process that joins the desk's cgroup, and executes the runtime there on command.
 
     Its stdio are pipes: a runtime gives descriptors 0 to 2 to the desk's user, who could otherwise use a host file.
-    It inherits no other descriptor but 3.
+    Of the keeper's descriptors it gets only `passed`, as number 3: all others are closed when a program is executed.
     """
     argv = [
         protect_runtime(settings),
