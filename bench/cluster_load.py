@@ -99,7 +99,7 @@ def open_cluster(
     """Yield a server with nodes, and a key of each additional tenant; none of these is open yet."""
     room = ClusterRoom(folder)
     keys = ApiKeys(settings_in(folder / "home").lib / "serve")
-    made = [keys.make("bench", f"t{number}") for number in range(tenants)]
+    api_keys = [keys.make("bench", f"t{number}") for number in range(tenants)]
     for number in range(nodes):
         (folder / f"n{number}/etc").mkdir(parents=True)
         (folder / f"n{number}/etc/config.toml").write_text(node_config)
@@ -107,7 +107,7 @@ def open_cluster(
         addresses = [room.start_node(f"n{number}").address for number in range(nodes)]
         with room.serve(*addresses, config=config, variables={}) as server:
             server.wait_for_nodes(nodes)
-            yield room, server, made
+            yield room, server, api_keys
     finally:
         room.close()
 
@@ -162,7 +162,7 @@ def measure_desks(folder: Path, nodes: int, desks: int, seconds: float, rounds: 
         time.sleep(seconds * rounds)
         rested = take_sample(server, room)
         here = (read_memory(server.process.pid) - empty) / desks
-        held = (count_established() - sockets) / desks
+        connections = (count_established() - sockets) / desks
         before = take_sample(server, room)
         for desk in opened:
             run(server, desk, "true")
@@ -171,7 +171,7 @@ def measure_desks(folder: Path, nodes: int, desks: int, seconds: float, rounds: 
             call(server, "DELETE", f"/desks/{desk}")
         return {
             "MiB of the server per open desk": here,
-            "TCP connections per open desk": held,
+            "TCP connections per open desk": connections,
             "server: CPU s to open a desk": (ended.server - begun.server) / desks,
             "nodes: CPU s to open a desk": (ended.nodes - begun.nodes) / desks,
             "handshakes to open a desk": (ended.accepted - begun.accepted) / desks - 1,

@@ -15,9 +15,9 @@ from typing import get_args
 from urllib.parse import quote, unquote
 
 from hotdesk.brief.data import MOST_PLACES, Grant, PlaceKind, SecretPlace
-from hotdesk.brief.explained import ExplainedError
 from hotdesk.brief.names import bracket_ipv6, canonicalize_host, is_address
 from hotdesk.brief.paths import LONGEST_GLOB, canonicalize_path
+from hotdesk.brief.remedy import RemedyError
 from hotdesk.brief.rules import (
     METHOD_SHAPE,
     NEVER,
@@ -123,13 +123,13 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
         return replace(grant, places=(*grant.places, _read_place(name, value)))
     if word == "swap":
         if not grant.places or before.partition("=")[0] not in get_args(PlaceKind):
-            raise ExplainedError("`swap` must follow a place for the secret, as in `bearer swap`")
+            raise RemedyError("`swap` must follow a place for the secret, as in `bearer swap`")
         return replace(grant, places=(*grant.places[:-1], replace(grant.places[-1], swap=True)))
     if equals and (listed := LISTS.get(name)):
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
         return replace(grant, **{listed: added})  # type: ignore[arg-type]
     if name in used:
-        raise ExplainedError(f"{name!r} is given twice; remove one")
+        raise RemedyError(f"{name!r} is given twice; remove one")
     if bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
         raise _make_option_error(word)
     used.add(name)
@@ -145,7 +145,7 @@ def read_option(name: str, value: str) -> dict[str, object]:
                 return {name: float(value)}
             except ValueError:
                 shown = make_printable(value[:80])
-                raise ExplainedError(f"seconds is {shown!r}; it must be a number, as in seconds=600") from None
+                raise RemedyError(f"seconds is {shown!r}; it must be a number, as in seconds=600") from None
         case "foreign" | "identity":
             return {name: True}
     raise _make_option_error(name)
@@ -165,7 +165,7 @@ def _read_place(kind: str, value: str) -> SecretPlace:
     method, _, path = pinned.partition(":")
     if kind == "header":
         if value.count(":") not in (0, 2):
-            raise ExplainedError("the text before and after a secret is written as header=NAME:BEFORE:AFTER")
+            raise RemedyError("the text before and after a secret is written as header=NAME:BEFORE:AFTER")
         name, before, after = (unquote(each, errors="strict") for each in (name, method, path))
         return SecretPlace("header", name, before=before, after=after)
     name = unquote(name, errors="strict")
@@ -182,7 +182,7 @@ def _canonicalize_grant(grant: Grant) -> Grant:
     for name, flag in (("field foreign", grant.foreign), ("field identity", grant.identity)):
         check_choice(name, flag, (True, False))
     if not isinstance(grant.env, str) or (grant.env and not _is_variable(grant.env)):
-        raise ExplainedError("env must be a variable name that the system does not use itself, as in env=ERP_TOKEN")
+        raise RemedyError("env must be a variable name that the system does not use itself, as in env=ERP_TOKEN")
     if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
         raise ValueError("step must be a name of at most 64 letters, digits, `.`, `_` and `-`")
     return replace(
@@ -221,7 +221,7 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
         raise ValueError(f"places must be a list of at most {MOST_PLACES} places for the secret, such as bearer")
     done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
-        raise ExplainedError("the same place for the secret is given twice; remove one")
+        raise RemedyError("the same place for the secret is given twice; remove one")
     return done
 
 
@@ -240,12 +240,12 @@ def _check_place(place: object) -> SecretPlace:
             raise ValueError(f"{place.kind} takes no name")
         return place
     if not isinstance(place.name, str) or not _TOKEN_SHAPE.fullmatch(place.name):
-        raise ExplainedError(
+        raise RemedyError(
             f"the place {place.kind} needs the {place.kind}'s name (letters, digits and `-`), as in "
             f"{place.kind}={'session' if place.kind == 'cookie' else 'X-Api-Key'}"
         )
     if place.kind == "header" and _is_framing(place.name):
-        raise ExplainedError(
+        raise RemedyError(
             f"the header {place.name} is reserved for HTTP itself; use another header, or cookie= for a cookie"
         )
     return place
@@ -259,7 +259,7 @@ def _check_around(place: SecretPlace) -> None:
             or not _AROUND_SHAPE.fullmatch(text)
             or (text and (place.kind != "header" or place.swap))
         ):
-            raise ExplainedError(
+            raise RemedyError(
                 "text before or after a secret must be printable ASCII of at most 200 characters, and is allowed only "
                 "with `header=` and without `swap`, as in header=Authorization:Token%20:"
             )
@@ -276,11 +276,11 @@ def _check_headers(names: object) -> tuple[str, ...]:
         raise ValueError(f"allow-header takes at most {MOST_FIELDS} header names")
     for name in names:
         if not isinstance(name, str) or not _TOKEN_SHAPE.fullmatch(name):
-            raise ExplainedError("allow-header needs a header name, as in allow-header=X-Tenant")
+            raise RemedyError("allow-header needs a header name, as in allow-header=X-Tenant")
         if _is_framing(name):
-            raise ExplainedError(f"allow-header cannot allow {name}, which is reserved for HTTP itself; remove it")
+            raise RemedyError(f"allow-header cannot allow {name}, which is reserved for HTTP itself; remove it")
         if name.lower() == "authorization":
-            raise ExplainedError(
+            raise RemedyError(
                 f"allow-header cannot allow {name}, which carries credentials; add `foreign` to let the desk send its "
                 "own credentials"
             )
@@ -291,9 +291,9 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
     _check_name(place.name)
     has_method = isinstance(place.method, str) and METHOD_SHAPE.fullmatch(place.method) and place.method not in NEVER
     if not has_method or place.path == "":
-        raise ExplainedError(f"{place.kind} needs a method and a path, as in {place.kind}=password:POST:/login")
+        raise RemedyError(f"{place.kind} needs a method and a path, as in {place.kind}=password:POST:/login")
     if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
-        raise ExplainedError(
+        raise RemedyError(
             f"{place.kind} needs one exact path, as in {place.kind}=password:POST:/login; a pattern would let the desk "
             "choose where the secret appears"
         )
@@ -304,6 +304,6 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
-        raise ExplainedError(
+        raise RemedyError(
             "a field's name is missing or invalid: write 1 to 128 printable characters, as in form=password"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, NetmaskValueError
 
-from hotdesk.brief.explained import ExplainedError
+from hotdesk.brief.remedy import RemedyError
 
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME_SHAPE = re.compile(rf"{LABEL}(?:\.{LABEL})*")
@@ -45,12 +45,12 @@ SHARED = frozenset(
 def canonicalize_name(text: str) -> str:
     """Return a name in lower-case ASCII without a trailing dot."""
     if not text.isascii():
-        raise ExplainedError("is not plain ASCII; write the host in punycode (`xn--…`)")
+        raise RemedyError("is not plain ASCII; write the host in punycode (`xn--…`)")
     name = text.lower().removesuffix(".")
     if not NAME_SHAPE.fullmatch(name) or len(name) > 253:
         raise ValueError("is not a host name: use labels of letters, digits, `-` and `_`, separated by single dots")
     if NUMBER_SHAPE.fullmatch(name):
-        raise ExplainedError("is a number that some programs read as an address; write an address like `192.0.2.1`")
+        raise RemedyError("is a number that some programs read as an address; write an address like `192.0.2.1`")
     return name
 
 
@@ -58,9 +58,9 @@ def _canonicalize_address(text: str) -> str:
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
-        raise ExplainedError("is not an address; write it like `192.0.2.1` or `[2001:db8::1]`") from None
+        raise RemedyError("is not an address; write it like `192.0.2.1` or `[2001:db8::1]`") from None
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise ExplainedError(
+        raise RemedyError(
             "is an address with a zone, or an IPv4 address written as IPv6; write an address like `192.0.2.1`"
         )
     return str(address)
@@ -85,7 +85,7 @@ def canonicalize_pattern(text: str) -> str:
     if text.startswith("*."):
         return f"*.{narrow(_encode_host_name(text[2:]))}"
     if "*" in text:
-        raise ExplainedError("has a `*` in the wrong place: it must be the whole first label, as in `*.example.test`")
+        raise RemedyError("has a `*` in the wrong place: it must be the whole first label, as in `*.example.test`")
     return _encode_host_name(text)
 
 
@@ -93,13 +93,11 @@ def _canonicalize_network(text: str) -> str:
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
     except (AddressValueError, NetmaskValueError):
-        raise ExplainedError("is not a network; write it like `[192.0.2.0/24]`") from None
+        raise RemedyError("is not a network; write it like `[192.0.2.0/24]`") from None
     except ValueError:
-        raise ExplainedError(
-            "is a network with host bits set; write its first address, as in `[192.0.2.0/24]`"
-        ) from None
+        raise RemedyError("is a network with host bits set; write its first address, as in `[192.0.2.0/24]`") from None
     if network.prefixlen < WIDEST[network.version]:
-        raise ExplainedError(f"is a network wider than /{WIDEST[network.version]}; write a smaller network")
+        raise RemedyError(f"is a network wider than /{WIDEST[network.version]}; write a smaller network")
     return _canonicalize_address(str(network[0])) if network.num_addresses == 1 else str(network)
 
 
@@ -107,13 +105,13 @@ def _encode_host_name(text: str) -> str:
     if text.isascii():
         return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
-        raise ExplainedError(
+        raise RemedyError(
             "has a character that programs encode in different ways; write the host in punycode (`xn--…`)"
         )
     try:
         encoded = text.encode("idna").decode("ascii")
     except UnicodeError:
-        raise ExplainedError(
+        raise RemedyError(
             "has a character that a host name cannot have; write the host in punycode (`xn--…`)"
         ) from None
     return canonicalize_name(encoded)
@@ -122,7 +120,7 @@ def _encode_host_name(text: str) -> str:
 def narrow(suffix: str) -> str:
     """Return a wildcard's suffix; refuse one below which anyone can register names."""
     if "." not in suffix or suffix in SHARED:
-        raise ExplainedError(
+        raise RemedyError(
             f"covers the domains of many owners, because anyone can register a name below {suffix!r}; write a longer "
             f"suffix, such as `*.example.{suffix}`"
         )

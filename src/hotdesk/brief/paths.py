@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 from urllib.parse import unquote_plus, unquote_to_bytes
 
-from hotdesk.brief.explained import ExplainedError
+from hotdesk.brief.remedy import RemedyError
 
 PATH_SHAPE = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@\[\]|{}^/-]|%[0-9A-Fa-f]{2})*")
 _QUERY_SHAPE = re.compile(r"[!\"$-~]*")
@@ -37,7 +37,7 @@ def canonicalize_path(text: str) -> str:
         raise ValueError("is percent-encoded twice; encode every character once")
     for reading in list_readings(path):
         if "//" in reading or DOTS.search(reading):
-            raise ExplainedError("has an empty, `.` or `..` segment; remove that segment")
+            raise RemedyError("has an empty, `.` or `..` segment; remove that segment")
     return path
 
 
@@ -46,7 +46,7 @@ def _canonicalize_escape(found: re.Match[str]) -> str:
     if code in _UNRESERVED:
         return chr(code)
     if code < 0x20 or code in b"\x7f\\":
-        raise ExplainedError("has a control character or a backslash; remove that character")
+        raise RemedyError("has a control character or a backslash; remove that character")
     return found[0].upper()
 
 
@@ -67,7 +67,7 @@ def canonicalize_glob(text: str) -> str:
         raise ValueError(f"is longer than {LONGEST_GLOB} characters")
     glob = canonicalize_path(text)
     if any("**" in segment and segment != "**" for segment in glob.split("/")):
-        raise ExplainedError("has a `**` that is not a whole segment; write it like `/data/**`")
+        raise RemedyError("has a `**` that is not a whole segment; write it like `/data/**`")
     return glob
 
 

@@ -17,8 +17,8 @@ from urllib.parse import unquote_plus
 
 from hotdesk.brief import paths
 from hotdesk.brief.data import ANY, READ, Rule, Verdict
-from hotdesk.brief.explained import ExplainedError
 from hotdesk.brief.names import canonicalize_pattern
+from hotdesk.brief.remedy import RemedyError
 from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, make_printable
 
@@ -85,7 +85,7 @@ def check_rule(rule: Rule) -> Rule:
 
 def add_example(fault: Exception, example: str) -> str:
     """Return a fault's text with an example, unless the text has a remedy of its own."""
-    if isinstance(fault, ExplainedError | BriefError):
+    if isinstance(fault, RemedyError | BriefError):
         return str(fault)
     is_encoding = isinstance(fault, UnicodeDecodeError)
     text = "a name is not UTF-8 after percent-decoding" if is_encoding else str(fault)
@@ -185,7 +185,7 @@ def _read_options(words: list[str]) -> dict[str, object]:
     for word in words:
         name, equals, value = word.partition("=")
         if name in options:
-            raise ExplainedError(f"{name!r} is given twice; remove one")
+            raise RemedyError(f"{name!r} is given twice; remove one")
         options[name] = read_option(name, value if equals else None)
     return options
 
@@ -200,21 +200,21 @@ def read_option(name: str, value: str | None) -> object:
             try:
                 return float(value)
             except ValueError:
-                raise ExplainedError(
+                raise RemedyError(
                     f"rate is {make_printable(value[:80])!r}; it must be a number, as in rate=0.5"
                 ) from None
         case "step", str() if value:
             return value
     if value is None and (name in ("read", "write") or name.isupper()):
-        raise ExplainedError(
+        raise RemedyError(
             f"{make_printable(name[:80])!r} is in the wrong place; write read, write or methods such as POST,PUT "
             "before the host"
         )
     if name == "private":
-        raise ExplainedError("private takes no value; write `private`")
+        raise RemedyError("private takes no value; write `private`")
     if name in _EXAMPLES:
-        raise ExplainedError(f"{name} needs a value, as in {_EXAMPLES[name]}")
-    raise ExplainedError(
+        raise RemedyError(f"{name} needs a value, as in {_EXAMPLES[name]}")
+    raise RemedyError(
         f"{make_printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
     )
 
@@ -223,7 +223,7 @@ def read_table(table: Mapping[str, object]) -> Rule:
     names = {field.name for field in fields(Rule)}
     if unknown := sorted(str(name) for name in table if name not in names):
         listed = ", ".join(field.name for field in fields(Rule))
-        raise ExplainedError(f"{unknown[0]!r} is not a field of a rule; the fields are {listed}")
+        raise RemedyError(f"{unknown[0]!r} is not a field of a rule; the fields are {listed}")
     values = dict(table)
     for name in ("up", "down"):
         if isinstance(size := values.get(name), str):
@@ -276,7 +276,7 @@ def _check_combination(rule: Rule) -> Rule:
     if rule.tunnel and replace(rule, port=None, up=None, down=None, rate=None, private=False, step="") != Rule(
         rule.host, tunnel=True
     ):
-        raise ExplainedError(
+        raise RemedyError(
             "a tunnel rule takes a host, a port and limits only, because the door cannot read the traffic; remove the "
             "scheme, method, path, query, deny or ask"
         )
@@ -287,10 +287,10 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
-        raise ExplainedError("methods must be a list of 1 to 32 names; write `read`, `write`, or names such as GET")
+        raise RemedyError("methods must be a list of 1 to 32 names; write `read`, `write`, or names such as GET")
     for method in methods:
         if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
-            raise ExplainedError(
+            raise RemedyError(
                 f"{make_printable(str(method)[:80])!r} is not an HTTP method; write `read`, `write`, or names "
                 "such as GET"
             )
@@ -314,7 +314,7 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
         raise ValueError("the name of a query parameter is empty or has a `*`, which only values may have")
     names = [read_part("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
-        raise ExplainedError("a query parameter is given twice; remove one")
+        raise RemedyError("a query parameter is given twice; remove one")
     for _, value in pairs:
         read_part("query", value, lambda text: paths.compile_value(text).pattern)
     return tuple(sorted(pairs))
@@ -327,8 +327,8 @@ def read_part(what: str, text: object, read: paths.Reader) -> str:
         return read(text)
     except UnicodeDecodeError:
         raise ValueError(f"the {what} is not UTF-8 after percent-decoding") from None
-    except ExplainedError as e:
-        raise ExplainedError(f"the {what} {e}") from None
+    except RemedyError as e:
+        raise RemedyError(f"the {what} {e}") from None
     except ValueError as e:
         raise ValueError(f"the {what} {e}") from None
 
@@ -337,7 +337,7 @@ def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse a value that is not one of the choices; `True` does not equal 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
         listed = " or ".join(str(choice) for choice in choices if choice is not None)
-        raise ExplainedError(f"the {what} is {make_printable(str(value)[:80])!r}; it must be {listed}")
+        raise RemedyError(f"the {what} is {make_printable(str(value)[:80])!r}; it must be {listed}")
 
 
 def check_port(value: object) -> None:
@@ -353,6 +353,6 @@ def check_number(what: str, value: object, kind: type, least: float, most: float
         return
     right = isinstance(value, (int, kind)) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
-        raise ExplainedError(
+        raise RemedyError(
             f"{what} is {make_printable(str(value)[:80])!r}; it must be a number from {least:.15g} to {most:.15g}"
         )

@@ -59,9 +59,9 @@ def server(room: ClusterRoom, outside: Upstream) -> Iterator[ServerProcess]:
 
 
 def open_desk(server: ServerProcess) -> str:
-    made = call(server, "POST", "/desks", {"image": "base", "allow": ALLOW})
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    response = call(server, "POST", "/desks", {"image": "base", "allow": ALLOW})
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
 
 
 def call(server: ServerProcess, method: str, path: str, value: object = None) -> httpx.Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.brief.explained import ExplainedError
+from hotdesk.brief.remedy import RemedyError
 from hotdesk.brief.rules import add_example, parse_rule
 from hotdesk.errors import BriefError
 
@@ -14,7 +14,7 @@ def test_a_fault_without_a_remedy_gets_an_example_whatever_it_quotes() -> None:
 
 
 def test_a_fault_with_a_remedy_gets_no_example() -> None:
-    assert add_example(ExplainedError("it is odd: leave it out"), "X") == "it is odd: leave it out"
+    assert add_example(RemedyError("it is odd: leave it out"), "X") == "it is odd: leave it out"
     assert add_example(BriefError("it is odd: leave it out"), "X") == "it is odd: leave it out"
 
 

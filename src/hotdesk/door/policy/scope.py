@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
 from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
-from hotdesk.brief.explained import ExplainedError
 from hotdesk.brief.grants import check_grant, parse_grant
 from hotdesk.brief.grants import read_words as read_grant_words
 from hotdesk.brief.names import bracket_ipv6, canonicalize_name, split_authority
+from hotdesk.brief.remedy import RemedyError
 from hotdesk.brief.rules import add_example, split_words
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.presets import PRESETS, parse_rules
@@ -66,7 +66,7 @@ def _check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mappi
     names = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in names):
         shown = make_printable(unknown[0][:80])
-        raise ExplainedError(f"{shown!r} is not a field of a {what}; the fields are {', '.join(sorted(names))}")
+        raise RemedyError(f"{shown!r} is not a field of a {what}; the fields are {', '.join(sorted(names))}")
 
 
 def _read_secret_place(entry: object) -> SecretPlace:
@@ -76,7 +76,7 @@ def _read_secret_place(entry: object) -> SecretPlace:
     found = read_grant_words(["one@host.test", *split_words(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
         shown = make_printable(str(entry)[:80])
-        raise ExplainedError(f"{shown!r} is not a place for a secret; write 'bearer' or 'header=X-Key'")
+        raise RemedyError(f"{shown!r} is not a place for a secret; write 'bearer' or 'header=X-Key'")
     return found.places[0]
 
 

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class ExplainedError(ValueError):
+class RemedyError(ValueError):
     """A fault of a rule or grant whose text has its remedy, or an example."""
