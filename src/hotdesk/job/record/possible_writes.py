@@ -12,6 +12,7 @@ from hotdesk.event import Exchange, RequestAdmitted
 
 _SWITCHED = 101
 """Status of a request that became a WebSocket."""
+_TOO_MANY = 429
 _KINDS = (RequestAdmitted.__name__, Exchange.__name__)
 
 
@@ -29,7 +30,7 @@ def list_writes(journal: Path, desks: Collection[str], step: str, since: int) ->
                 continue
             request = f"{event.method} {event.scheme}://{event.host}{event.path}"
             if isinstance(event, Exchange):
-                unfinished[request] -= 1
+                unfinished[request] -= unfinished[request] > 0 and not _is_refused(event)
                 writes += [request] if may_write(event) else []
             elif event.method not in READ or event.body:
                 unfinished[request] += 1
@@ -40,3 +41,8 @@ def list_writes(journal: Path, desks: Collection[str], step: str, since: int) ->
 def may_write(event: Exchange) -> bool:
     """Return whether a request that was sent may have changed something: also a GET with a body or a WebSocket."""
     return event.up > 0 and (event.method not in READ or event.body > 0 or event.status == _SWITCHED)
+
+
+def _is_refused(event: Exchange) -> bool:
+    """Return whether the door refused a request and may have done so before it recorded the request's admission."""
+    return event.refused or (event.status == _TOO_MANY and not event.up)

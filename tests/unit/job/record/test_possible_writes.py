@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -20,8 +21,14 @@ def admitted(method: str = "POST", body: int = 5, step: str = "book") -> Request
     return RequestAdmitted("i1", step, "erp.test", method, *PLACE, body)
 
 
-def ended(method: str = "POST", up: int = 100, body: int = 5, status: int = 200) -> Exchange:
-    return Exchange("i1", "book", "allow", "erp.test", method, *PLACE, status, up, 10, 1, body=body)
+def ended(
+    method: str = "POST",
+    up: int = 100,
+    body: int = 5,
+    status: int = 200,
+    verdict: Literal["allow", "deny", "ask"] = "allow",
+) -> Exchange:
+    return Exchange("i1", "book", verdict, "erp.test", method, *PLACE, status, up, 10, 1, body=body)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +46,14 @@ def ended(method: str = "POST", up: int = 100, body: int = 5, status: int = 200)
         ([admitted(), ended()], [POST]),
         ([admitted(), ended(up=0, status=503)], []),
         ([admitted(), admitted(), ended(up=0, status=503)], [POST]),
+        ([ended(up=0, status=429), admitted()], [POST]),
+        ([admitted(), ended(up=0, status=429)], [POST]),
+        ([admitted(), ended(up=0, status=403, verdict="deny")], [POST]),
+        ([admitted(), ended(up=0, status=403, verdict="ask")], [POST]),
+        ([ended(up=0, status=503), admitted()], [POST]),
+        ([ended(), admitted()], [POST, POST]),
+        ([admitted(), ended(status=429)], [POST]),
+        ([admitted(), ended(verdict="ask")], [POST]),
     ],
 )
 def test_a_request_that_was_recorded_before_it_was_sent_counts_unless_its_outcome_says_otherwise(
