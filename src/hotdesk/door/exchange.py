@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import lru_cache
 
 from hotdesk.brief import READ, Rule, rule_text
@@ -17,6 +18,7 @@ from hotdesk.door.http.framing import BodyReader, Headers, HttpMessageError, Req
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
 from hotdesk.door.http.upstream import UnreachableError, UpstreamSlot
 from hotdesk.door.http.wire import BODY_SECONDS, HungUpError, TimedOutError, Wire
+from hotdesk.door.policy.budget import RuleBudget
 from hotdesk.door.policy.policy import PolicyDecision
 from hotdesk.door.policy.target import Target, is_override
 from hotdesk.door.request_body import RequestBody
@@ -160,12 +162,16 @@ class Forward:
         elif decision.verdict == "deny":
             raise ExchangeError(403, decision.why)
         self.count = Count(self.way, tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None))
-        for budget in self.count.budgets:
-            if why := budget.take_request(time.monotonic()):
-                raise ExchangeError(429, why)
+        self.require_budget(RuleBudget.check_request)  # a request over its budget is not recorded as admitted
         if self.request.body and self.only_reads:
             raise ExchangeError(403, "this rule is read-only; requests with a body need `write` in the rule")
         await self.confirm()
+        self.require_budget(RuleBudget.take_request)
+
+    def require_budget(self, measure: Callable[[RuleBudget, float], str | None]) -> None:
+        for budget in self.count.budgets:
+            if why := measure(budget, time.monotonic()):
+                raise ExchangeError(429, why)
 
     async def confirm(self) -> None:
         """Wait until the server of this node has the record of this request, if it requires that."""

@@ -146,6 +146,19 @@ async def test_a_request_whose_record_the_server_does_not_have_is_refused(head: 
     assert (ended.status, ended.up) == (503, 0)
 
 
+async def test_a_request_whose_record_the_server_does_not_have_uses_no_budget() -> None:
+    way = Egress("i" + "a" * 20, outside := Written())
+    way.policy, way.sync = Policy([parse_rule("erp.test/data/* rate=0.01")]), True
+    for _ in range(2):
+        assert (await exchange(way))[1].startswith(b"HTTP/1.1 503 ")
+    way.sync = False
+    assert (await exchange(way))[1].startswith(b"HTTP/1.1 200 ")
+    way.sync = True
+    outside.events.clear()
+    assert (await exchange(way))[1].startswith(b"HTTP/1.1 429 ")
+    assert [type(each) for each in outside.events] == [Exchange], "what is over its budget is not recorded as admitted"
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_the_bytes_of_a_body_are_counted_apart_from_the_head(chunked: bool) -> None:
     way = Egress("i" + "a" * 20, outside := Written())

@@ -20,8 +20,8 @@ class RuleBudget:
         self.tokens = self.burst
         self.at: float | None = None
 
-    def take_request(self, now: float) -> str | None:
-        """Count one request at `now`, in seconds of a monotonic clock."""
+    def check_request(self, now: float) -> str | None:
+        """Check whether a request may begin at `now`, in seconds of a monotonic clock; count none."""
         if why := self.count_sent(0) or self.count_received(0):
             return why
         if self.rule.rate is None:
@@ -31,7 +31,14 @@ class RuleBudget:
         self.tokens = min(self.burst, self.tokens + passed * self.rule.rate)
         if self.tokens < 1.0:
             return f"more than {self.rule.rate:g} requests a second; wait {(1.0 - self.tokens) / self.rule.rate:.1f} s"
-        self.tokens -= 1.0
+        return None
+
+    def take_request(self, now: float) -> str | None:
+        """Count one request at `now` if it may begin then."""
+        if why := self.check_request(now):
+            return why
+        if self.rule.rate is not None:
+            self.tokens -= 1.0
         return None
 
     def count_sent(self, size: int) -> str | None:
