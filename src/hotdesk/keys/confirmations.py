@@ -39,10 +39,11 @@ class Confirmations:
     async def confirm(self, number: int) -> None:
         """Note that the server has all events up to a number, and have keys tell the doors."""
         if self.is_required and number > self.confirmed:
-            self.confirmed = number
-            self.raised.set()
-            self.raised = anyio.Event()
             await (await self.meet()).ask("confirmed", "", number=number)
+            if number > self.confirmed:
+                self.confirmed = number
+                self.raised.set()
+                self.raised = anyio.Event()
 
     async def wait(self) -> None:
         """Wait until the server has all events so far; raise `HostError` if it has not in time."""

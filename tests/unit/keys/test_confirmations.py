@@ -11,10 +11,18 @@ import anyio
 import pytest
 from tests.security.test_keys_attacks import DESK, Kept, Line
 
+from hotdesk.brief import CLOSED, Scope, parse_rule
+from hotdesk.config import Config
+from hotdesk.desk.owner.parts import Parts
+from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.door.canary import Canary
 from hotdesk.drive.journal import FILE, read
+from hotdesk.errors import HostError
 from hotdesk.event import RequestAdmitted
+from hotdesk.ipc.tasks import background
 from hotdesk.keys.client import KeysClient
 from hotdesk.keys.confirmations import Confirmations
+from hotdesk.keys.doors import Doors
 from hotdesk.linux import private_files
 
 ADMITTED = RequestAdmitted(DESK, "", "a.test", "POST", "https", "a.test", 443, "/", 1)
@@ -70,8 +78,18 @@ class FakeKeys:
     def __init__(self, number: int) -> None:
         self.number = number
         self.told: list[int] = []
+        self.failures = 0
+        """How many of the next calls fail."""
+        self.failure = None
+        self.scopes: list[Scope] = []
+
+    async def change_scope(self, desk: str, scope: Scope, by: str) -> None:
+        self.scopes.append(scope)
 
     async def ask(self, verb: str, desk: str, **fields: Any) -> dict[str, Any]:
+        if self.failures:
+            self.failures -= 1
+            raise HostError("keys did not respond")
         if verb == "confirmed":
             self.told.append(fields["number"])
         return {"number": self.number}
@@ -112,3 +130,30 @@ async def test_nobody_waits_on_a_machine_whose_server_does_not_require_it() -> N
         await confirmations.wait()
         await confirmations.confirm(7)
     assert keys.told == []
+
+
+async def test_a_confirmation_that_keys_did_not_get_is_repeated() -> None:
+    confirmations, keys = make(7)
+    keys.failures = 1
+    with pytest.raises(HostError):
+        await confirmations.confirm(7)
+    assert confirmations.confirmed == 0
+    await confirmations.confirm(7)
+    assert (keys.told, confirmations.confirmed) == ([7], 7)
+
+
+async def test_access_is_withdrawn_though_the_server_confirms_nothing(tmp_path: Path) -> None:
+    config = Config(run=tmp_path, lib=tmp_path, images=tmp_path)
+    desk, scope = DeskId(DESK), Scope((parse_rule("a.test"),))
+    async with background() as tasks:
+        doors = Doors(config, cast(Parts, None), tasks)
+        doors.confirmations, keys = make(7)
+        doors.keys = cast(KeysClient, keys)
+        doors.admitted[desk] = (Spec(), scope, Canary("", ""))
+        with anyio.move_on_after(0.3):
+            await doors.change_scope(desk, scope, "a person")
+        assert keys.scopes == []
+        with anyio.fail_after(5):
+            await doors.change_scope(desk, CLOSED, "a person")
+        assert keys.scopes == [CLOSED]
+        doors.keys = None
