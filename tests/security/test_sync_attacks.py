@@ -19,6 +19,7 @@ from hotdesk.brief import Scope, parse_rule, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.seam import Spec
 from hotdesk.door import canary
+from hotdesk.drive.export import load_json, parse_row
 from hotdesk.errors import HostError
 from hotdesk.keys.charter import Charter, Granted, make_authority
 from tests.security.cluster_attack_room import ClusterAttacks, attacked
@@ -172,7 +173,11 @@ async def test_a_number_of_an_earlier_journal_confirms_nothing(room: ClusterAtta
 
     async def confirm() -> None:
         while True:
-            await calls.call("GET", f"/journal/4096/{'0' * 32}")
+            lines = (await calls.call("GET", "/journal/0"))["events"]
+            assert isinstance(lines, list)
+            rows = [parse_row(load_json(line)) for line in lines]
+            number = max((row.id for row in rows if row is not None), default=0)
+            await calls.call("GET", f"/journal/{number}/{'0' * 32}")
             await anyio.sleep(0.2)
 
     async with anyio.create_task_group() as tasks:

@@ -41,7 +41,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.certificates import explain_tls_failure, find_peer_name, read_peer_expiry
 from hotdesk.cluster.journal_watch import JournalWatch
 from hotdesk.cluster.names import get_tenant_on_node, new_node_id
-from hotdesk.cluster.pull import compute_key_fingerprint, read_events, wait_opened
+from hotdesk.cluster.pull import compute_key_fingerprint, has_number, read_events, wait_opened
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, WITH_JOURNALS, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.cluster.vouching import Vouching
@@ -250,7 +250,8 @@ class NodeControl(ControlServer):
             await self.machine.prepare()  # its events are in the journal then
         reply = await anyio.to_thread.run_sync(read_events, self.machine.config, after)
         confirmations = self.machine.doors.confirmations
-        if key and key == compute_key_fingerprint(str(reply["key"])):
+        has_all = functools.partial(anyio.to_thread.run_sync, has_number, self.machine.config, after)
+        if key and key == compute_key_fingerprint(str(reply["key"])) and await has_all():
             await confirmations.confirm(after)
         await respond(sock, 200, {**reply, "awaited": confirmations.is_awaited})
 

@@ -55,6 +55,12 @@ def read_events(settings: Config, after: int) -> dict[str, object]:
     return {"key": (folder / PUBLIC).read_text(), "events": [as_line(row) for row in rows]}
 
 
+def has_number(settings: Config, number: int) -> bool:
+    """Return whether a tenant's journal has reached a number."""
+    newest = next(read(settings.lib / _KEYS / FILE, limit=1), None)
+    return newest is not None and newest.id >= number
+
+
 def compute_key_fingerprint(pem: str) -> str:
     """Return the fingerprint of a key that signs a journal, which names its file at the server; empty for no key."""
     return compute_fingerprint(_parse_key(pem, "here")) if pem else ""
