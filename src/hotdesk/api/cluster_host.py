@@ -82,10 +82,17 @@ class ClusterHost(MeteredHost, ClusterMachine):
         """
         while True:
             await anyio.sleep(_STRAYS_INTERVAL_S)
-            for follower in list(self.followers.values()) if self.cluster.is_settled else []:
-                moves = follower.moves
-                if follower.cleared_at != moves and not await self.cluster.burn_strays(follower.node):
-                    follower.cleared_at = moves
+            if self.cluster.is_settled:
+                await self.burn_new_strays()
+
+    async def burn_new_strays(self) -> None:
+        """Burn strays on the nodes that may have some."""
+        for follower in list(self.followers.values()):
+            moves = follower.moves
+            if follower.cleared_at == moves or follower.lost.is_set():
+                continue
+            if not await self.cluster.burn_strays(follower.node):
+                follower.cleared_at = moves
 
     def sweep(self) -> None:
         for desk in [desk for desk in self.counted if desk not in self.cluster.desks]:
@@ -97,11 +104,17 @@ class ClusterHost(MeteredHost, ClusterMachine):
         journal = self.journals.setdefault(node.name, PulledJournal(place))
         follower = JournalFollower(node, functools.partial(self._try_to_pull, node, journal))
         earlier, self.followers[node.name] = self.followers.get(node.name), follower
-        self.tasks.start(functools.partial(follower.run, earlier))
+        self.tasks.start(functools.partial(self._run_follower, follower, earlier))
+
+    async def _run_follower(self, follower: JournalFollower, earlier: JournalFollower | None) -> None:
+        await follower.run(earlier)
+        if self.followers.get(follower.node.name) is follower:
+            del self.followers[follower.node.name]
 
     def note_events(self, node: ClusterNode) -> None:
         """Note that a node has new events of this tenant."""
-        self.followers[node.name].note()
+        if (follower := self.followers.get(node.name)) is not None:
+            follower.note()
 
     def lose(self, node: ClusterNode) -> None:
         """Follow a lost node no longer."""
