@@ -28,11 +28,12 @@ from hotdesk.cli.machine.setup_record import (
     run_apt,
     write_record,
 )
+from hotdesk.cli.machine.setup_root import SYSTEM_PATH, VARIABLES, become_root, take_variables, widen_path
 from hotdesk.cli.shipped import ROOT
 from hotdesk.config import GIB, Config
 from hotdesk.desk.image import image as images
 from hotdesk.desk.image import recipe, requirements
-from hotdesk.desk.image.build import build, is_passed_on
+from hotdesk.desk.image.build import build
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import HostMachine
@@ -47,10 +48,6 @@ from hotdesk.walls import TRAITS
 _IMAGE_ROOM = GIB
 """Bytes needed for the image `base` and its sterile copy, including temporary files."""
 LINK = Path("/usr/local/bin/hotdesk")
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""The search path of `sudo`."""
-_VARIABLES = "--variables-from"
-"""The option with the file of the caller's variables, for set-up as root."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_signer(parser)
     undo.add(parser)
     options.add_json(parser)
-    parser.add_argument(_VARIABLES, type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(VARIABLES, type=Path, help=argparse.SUPPRESS)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -89,8 +86,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     if arguments.variables_from is not None:
         take_variables(arguments.variables_from)
-    # an ordinary user's path, which becomes root's below, or with `su`, lacks the folders of useradd and ldconfig
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}".lstrip(":")
+    widen_path()
     if arguments.undo:
         return report(_undo_setup(arguments), arguments)
     undo.require_undo(arguments)
@@ -207,37 +203,6 @@ def _list_missing(here: HostMachine) -> list[str]:
     if not uids.is_reserved():
         lacking.append("hotdesk's user ids in /etc/subuid and /etc/subgid")
     return lacking
-
-
-def become_root(lacking: Sequence[str]) -> None:
-    """Run this command again with sudo; without sudo, explain what an administrator must do."""
-    if shutil.which("sudo") is None:
-        reasons = "; ".join(lacking) or "unknown, because only root can list images"
-        raise HostError(
-            f"setup needs root, and sudo is not installed; run `hotdesk setup` as root; missing here: {reasons}"
-        )
-    say("setup needs root: running it again with sudo")
-    sys.stdout.flush()
-    variables = os.memfd_create("variables")
-    os.write(variables, json.dumps({name: os.environ[name] for name in os.environ if _is_needed(name)}).encode())
-    # -B: no files owned by root in a user's checkout
-    command = [sys.executable, "-B", *sys.argv, _VARIABLES, f"/proc/{os.getpid()}/fd/{variables}"]
-    early = ["--preserve-env=PYTHONPATH"] if "PYTHONPATH" in os.environ else []  # Python itself needs it
-    raise SystemExit(subprocess.call(["sudo", *early, "--", *command]))
-
-
-def _is_needed(name: str) -> bool:
-    """Return whether set-up needs a variable; it needs no API keys."""
-    return is_passed_on(name) or (name.startswith("HOTDESK_") and not name.endswith("_KEY"))
-
-
-def take_variables(file: Path) -> None:
-    """Set the variables of the process that called sudo. As options of sudo their values would be in its log."""
-    try:
-        found = json.loads(file.read_bytes())
-        os.environ.update({name: str(value) for name, value in found.items() if _is_needed(name)})
-    except (OSError, ValueError, AttributeError) as e:
-        raise HostError(f"the variables in {file} cannot be read: {e}; run `sudo hotdesk setup`") from e
 
 
 # -- the steps -------------------------------------------------------------------------------------------------
