@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -55,7 +56,18 @@ def become_root(lacking: Sequence[str]) -> None:
     # -B: no files owned by root in a user's checkout
     command = [sys.executable, "-B", *sys.argv, VARIABLES, f"/proc/{os.getpid()}/fd/{variables}"]
     early = ["--preserve-env=PYTHONPATH"] if "PYTHONPATH" in os.environ else []  # Python itself needs it
-    raise SystemExit(subprocess.call(["sudo", *early, "--", *command]))
+    raise SystemExit(_wait_for(["sudo", *early, "--", *command]))
+
+
+def _wait_for(command: Sequence[str]) -> int:
+    """Run a command and return its exit status, 128 + n after signal n.
+
+    A Ctrl-C is for the command alone: this process may not end root's, and reports how it ended.
+    """
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # which the command inherits
+        signal.signal(signal.SIGINT, lambda *_: None)
+    code = subprocess.call(command)
+    return code if code >= 0 else 128 - code
 
 
 def _is_needed(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -110,6 +111,27 @@ def test_with_sudo_it_runs_itself_again_with_its_settings(tmp_path: Path) -> Non
     assert (passed["HOTDESK_HOME"], passed["HTTPS_PROXY"]) == ("/some where", "http://me:canary@proxy.example")
     assert not {"SECRET_KEY", "HOTDESK_CHAT_KEY", "PATH", "HOME"} & passed.keys()
     assert "canary" not in "".join(told)
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_left_to_sudo_and_its_death_is_reported(tmp_path: Path) -> None:
+    """The signal reaches both. Sudo belongs to root: this process may not end it, and has nothing else to do."""
+    sudo = tmp_path / "sudo"
+    sudo.write_text("#!/bin/sh\ntrap 'sleep 1; trap - TERM; kill -TERM $$' INT\necho up\nwhile :; do sleep 0.1; done\n")
+    sudo.chmod(0o755)
+    script = "from hotdesk.cli.machine import setup_root; setup_root.become_root([])"
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = [sys.executable, "-c", script, "setup"]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
+    ) as done:
+        assert done.stdout is not None
+        while done.stdout.readline() != b"up\n":
+            pass
+        os.killpg(done.pid, signal.SIGINT)
+        _, error = done.communicate(timeout=30)
+    assert b"Traceback" not in error
+    assert done.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow
