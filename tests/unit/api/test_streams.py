@@ -40,19 +40,19 @@ def make_context(folder: Path, tenant: str = "default") -> RequestContext:
 class Caller:
     """The caller's side of a WebSocket, and the desk's side of the stream behind it."""
 
-    def __init__(self, inside: socket.socket) -> None:
-        self.inside = inside
+    def __init__(self, inside: socket.socket, context: RequestContext) -> None:
+        self.inside, self.context = inside, context
         self.up, self.received = anyio.create_memory_object_stream[dict[str, Any]](100)
         self.sent, self.down = anyio.create_memory_object_stream[dict[str, Any]](100)
         self.ended = anyio.Event()
         self.is_whole = True
 
-    async def run(self, sock: socket.socket, context: RequestContext) -> None:
+    async def run(self, sock: socket.socket) -> None:
         websocket = WebSocket({"type": "websocket"}, self.received.receive, self.sent.send)  # type: ignore[arg-type]
         await self.up.send({"type": "websocket.connect"})
         await websocket.accept()
         with sock:
-            self.is_whole = await carry(websocket, sock, context)
+            self.is_whole = await carry(websocket, sock, self.context)
         self.ended.set()
 
     async def send(self, data: bytes) -> None:
@@ -72,12 +72,11 @@ async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
     ours, inside = socket.socketpair()
     for end in (ours, inside):
         end.setblocking(False)
-    found = Caller(inside)
-    context = make_context(tmp_path)
+    found = Caller(inside, make_context(tmp_path))
     tasks: TaskGroup
     with inside, found.up, found.received, found.sent, found.down, anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(found.run, ours, context)
+            tasks.start_soon(found.run, ours)
             yield found
             tasks.cancel_scope.cancel()
 
@@ -125,6 +124,24 @@ async def test_a_stream_that_the_desk_resets_is_not_complete(caller: Caller) -> 
     caller.inside.close()  # what was sent and is unread makes it a reset
     assert await has_ended(caller)
     assert not caller.is_whole
+
+
+async def test_a_stream_that_is_cut_because_its_key_ended_is_not_complete(caller: Caller) -> None:
+    await caller.send(b"question")
+    assert await receive(caller.inside) == b"question"
+    caller.context.native.keys.revoke(caller.context.caller.key)
+    assert await has_ended(caller)
+    assert not caller.is_whole
+
+
+async def test_a_question_that_nobody_reads_after_a_complete_answer_is_no_break(caller: Caller) -> None:
+    await send(caller.inside, b"answer")
+    caller.inside.close()
+    assert [await caller.receive(), await caller.receive()] == [b"answer", b""]
+    await caller.send(b"question")
+    await caller.send(b"more")
+    assert await has_ended(caller)
+    assert caller.is_whole
 
 
 class OneDesk:

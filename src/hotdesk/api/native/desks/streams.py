@@ -26,7 +26,7 @@ router = APIRouter(prefix="/desks/{desk}", tags=["streams"])
 OPENED = "open"
 LINKS = ("link", "root")
 _BROKEN = 1011
-"""Close code of a stream that the desk's side broke off: after 1000 it would look complete."""
+"""Close code of a stream that broke off, or was cut because the key ended: after 1000 it would look complete."""
 
 
 @router.websocket("/stream")
@@ -68,21 +68,23 @@ def _name_route(to: str) -> str:
 async def carry(websocket: WebSocket, sock: socket.socket, context: RequestContext) -> bool:
     """Relay bytes both ways until both directions end, either side is gone, or the caller's key ends.
 
-    Return whether the desk's side ended without an error.
+    Return whether the stream is complete. After the end of the desk's direction its program may leave data unread.
     """
     ended = anyio.Event()
-    is_whole = True
+    is_received = is_whole = False
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
             tasks.start_soon(_pass_up, websocket, sock, ended)
             await _send_down(websocket, sock)
+            is_received = True
             await ended.wait()
+            is_whole = True
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, KeyError, RuntimeError):
         pass  # the caller is gone, or sent text
     except* OSError:
-        is_whole = False
+        is_whole = is_received
     return is_whole
 
 
