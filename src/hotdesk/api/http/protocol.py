@@ -20,7 +20,7 @@ BODY_TIMEOUT_S = 30.0
 """Seconds to wait for the next byte of a body."""
 MAX_DESCRIPTORS = 1 << 16
 """Maximum number of file descriptors: half of them are for connections, half of those for one client address."""
-JOINED = 16 << 10
+JOINED_BYTES = 16 << 10
 """Bytes of a response that are sent at once, without waiting for more."""
 BUFFER = 64 << 10
 """Bytes that may wait in a connection that was handed over."""
@@ -45,7 +45,7 @@ class JoinedWrites:
             self.loop.call_soon(self.flush)
         self.waiting.append(data)
         self.size += len(data)
-        if self.size > JOINED:
+        if self.size > JOINED_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -132,6 +132,10 @@ class Protocol(HttpToolsProtocol):
     def is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
+    def send_400_response(self, msg: str) -> None:
+        self.joined.flush()
+        super().send_400_response(msg)
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if not self.flow.write_paused:
@@ -210,6 +214,7 @@ class Protocol(HttpToolsProtocol):
         """Detach the connection: the new owner answers, and this protocol no longer writes to it."""
         assert self.cycle is not None
         self.stop_waiting()
+        self.joined.flush()
         self.writes.start()  # until the connection is lost
         self.cycle.response_started = self.cycle.response_complete = self.cycle.disconnected = True
         reader = asyncio.StreamReader(BUFFER, self.loop)

@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import anyio.to_thread
@@ -100,6 +100,43 @@ class Sender:
         else:
             await send({"type": "http.response.body", "body": b"end"})
         self.ended.set()
+
+
+class Unordered:
+    """An application whose responses are followed at once by what the connection writes itself, or its new owner."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/taken":
+            await receive()  # writes that the request may go on
+            _, writer = scope["extensions"]["hotdesk.take"]()
+            writer.write(b"taken")
+            writer.close()
+            return
+        connection = getattr(scope["extensions"]["hotdesk.reset"], "__self__")  # noqa: B009 - as above
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        connection.data_received(b"no request\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "last"), [("/taken", b"HTTP/1.1 100 ", b"taken"), ("/wrong", b"HTTP/1.1 200 ", b"received.")]
+)
+async def test_what_a_response_wrote_comes_before_what_follows_it(path: str, first: bytes, last: bytes) -> None:
+    config = uvicorn.Config(Unordered(), http=Protocol, lifespan="off", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))  # the server closes it
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [listener])
+        async with await anyio.connect_tcp("127.0.0.1", listener.getsockname()[1]) as stream:
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+            await stream.send(f"{head}x".encode())
+            found = b""
+            with anyio.fail_after(10), suppress(anyio.EndOfStream):
+                while True:
+                    found += await stream.receive()
+        server.should_exit = True
+    assert found.startswith(first)
+    assert found.endswith(last)
 
 
 @asynccontextmanager
