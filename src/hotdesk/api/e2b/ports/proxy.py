@@ -146,7 +146,7 @@ class Passing:
             writer.write(head + self.rest)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.relay_in, reader, tasks.cancel_scope)
-                await self.relay_out(writer, tasks.cancel_scope)
+                await self.relay_out(reader, writer, tasks.cancel_scope)
         finally:
             if self.broken:
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -163,15 +163,29 @@ class Passing:
             self.broken.append(f"interrupted: {e}")
         scope.cancel()
 
-    async def relay_out(self, writer: asyncio.StreamWriter, scope: anyio.CancelScope) -> None:
+    async def relay_out(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, scope: anyio.CancelScope
+    ) -> None:
         """Forward bytes out of the desk until either side ends; then end both."""
         try:
             while data := await _receive_in_turn(self.sock):
                 writer.write(data)
-                await writer.drain()
+                if not await _drain(reader, writer):
+                    break
         except OSError as e:
             self.broken.append(f"interrupted: {e}")
         scope.cancel()
+
+
+async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Wait until the caller accepts more; return `False` if it is gone after it ended its direction in order."""
+    try:
+        await writer.drain()
+    except OSError:
+        if not reader.at_eof():
+            raise
+        return False
+    return True
 
 
 async def _receive_in_turn(sock: socket.socket) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -114,6 +116,26 @@ async def test_a_reset_by_the_caller_is_a_reset_for_the_server_inside() -> None:
         reset(stream.caller)
         with pytest.raises(ConnectionResetError):
             await anyio.to_thread.run_sync(stream.inside.recv, 4096)
+
+
+async def test_a_caller_that_is_gone_after_its_orderly_end_is_no_reset_for_the_server_inside() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        caller = socket.create_connection(listener.getsockname())
+        reader, writer = await asyncio.open_connection(sock=listener.accept()[0])
+    caller.shutdown(socket.SHUT_WR)
+    assert await reader.read() == b""
+    reset(caller)
+    ours, inside = socket.socketpair()
+    ours.setblocking(False)
+    with ours, inside, anyio.fail_after(10):
+        inside.sendall(bytes(1 << 10))
+        nothing: Any = None
+        passing = Passing(nothing, ours, nothing, nothing, nothing, nothing)
+        with anyio.CancelScope() as scope:
+            await passing.relay_out(reader, writer, scope)
+    writer.close()
+    assert scope.cancel_called
+    assert not passing.broken
 
 
 async def test_an_end_is_no_reset() -> None:
