@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import anyio
 
-from hotdesk.cluster.report import MAX_JOURNALS
+from hotdesk.cluster.report import INTERVAL_S, MAX_JOURNALS
 from hotdesk.desk.keeper.outbox import FILE as OUTBOX
 from hotdesk.drive.journal import FILE
 
@@ -30,6 +30,8 @@ class JournalWatch:
         """The state of each tenant's files when its name was sent, the tenant that was sent last at the end."""
         self.urgent: set[str] = set()
         """Tenants whose server must fetch their events at once, because a door waits for that."""
+        self.all_due = 0.0
+        """Monotonic time from when a report examines all journals, though a door waits."""
         self.pause: anyio.CancelScope | None = None
 
     def hurry(self, tenant: str) -> None:
@@ -42,8 +44,12 @@ class JournalWatch:
         """Return the tenants whose journals have changed since their names were sent; at the limit, those that have
         waited longest.
 
-        `folders` has the folder of each tenant's keys.
+        `folders` has the folder of each tenant's keys. While a door waits, all are examined once a second only.
         """
+        if self.urgent and time.monotonic() < self.all_due:
+            folders = {tenant: folders[tenant] for tenant in self.urgent & folders.keys()}
+        else:
+            self.all_due = time.monotonic() + INTERVAL_S
         places = {tenant: place for place, tenant in enumerate(self.sent)}
         moved: list[str] = []
         for tenant in sorted(folders, key=lambda each: (each not in self.urgent, places.get(each, -1))):

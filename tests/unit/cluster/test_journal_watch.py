@@ -96,6 +96,19 @@ def test_a_tenant_whose_door_waits_comes_first(tmp_path: Path) -> None:
     assert not watch.urgent
 
 
+def test_a_report_for_a_waiting_door_examines_no_other_journal_until_a_second_has_passed(
+    folders: dict[str, Path],
+) -> None:
+    watch = JournalWatch()
+    watch.list_moved(folders)
+    add(folders["beta"])
+    watch.hurry("acme")
+    assert watch.list_moved(folders) == ("acme",)
+    watch.hurry("acme")
+    time.sleep(1.1)
+    assert {*watch.list_moved(folders)} == {"acme", "beta"}
+
+
 async def test_a_report_is_sent_early_if_a_door_waits() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
