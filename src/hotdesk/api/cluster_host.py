@@ -19,7 +19,7 @@ from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
 from hotdesk.cluster.expiry import follow_certificates
 from hotdesk.cluster.host import ClusterMachine
-from hotdesk.cluster.journal_follower import JournalFollower, pull
+from hotdesk.cluster.journal_follower import MAX_PAUSE_S, MAX_SYNC_PAUSE_S, JournalFollower, pull
 from hotdesk.cluster.names import get_node_code
 from hotdesk.cluster.nodes import ClusterNode, Nodes
 from hotdesk.cluster.pull import PulledJournal
@@ -102,7 +102,9 @@ class ClusterHost(MeteredHost, ClusterMachine):
         """Copy this tenant's events of a node to this machine from now on. No node holds up the others."""
         place = self.config.lib / "serve" / NODES / node.name
         journal = self.journals.setdefault(node.name, PulledJournal(place))
-        follower = JournalFollower(node, functools.partial(self._try_to_pull, node, journal))
+        max_pause_s = MAX_SYNC_PAUSE_S if self.config.serve.get("sync") is True else MAX_PAUSE_S
+        pull_new = functools.partial(self._try_to_pull, node, journal)
+        follower = JournalFollower(node, pull_new, max_pause_s=max_pause_s)
         earlier, self.followers[node.name] = self.followers.get(node.name), follower
         self.tasks.start(functools.partial(self._run_follower, follower, earlier))
 

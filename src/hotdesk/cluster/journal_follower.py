@@ -21,17 +21,24 @@ _POLL_INTERVAL_S = 1.0
 _MAX_VAIN_CALLS = 10
 """Calls in a row that may find nothing before they are limited to one in each `_POLL_INTERVAL_S`."""
 _MIN_INTERVAL_S = 0.02
-_MAX_PAUSE_S = 60.0
+MAX_PAUSE_S = 60.0
 """Maximum seconds until a node whose events could not be stored is asked again; the pause doubles up to it."""
+MAX_SYNC_PAUSE_S = 2.0
+"""The same for a server with `sync`: meanwhile the node's doors refuse every request."""
 
 
 class JournalFollower:
     """Copies a tenant's events from one node, for the lifetime of the node's agent."""
 
     def __init__(
-        self, node: ClusterNode, pull: Callable[[], Awaitable[int | None]], unreported_s: float = UNREPORTED_S
+        self,
+        node: ClusterNode,
+        pull: Callable[[], Awaitable[int | None]],
+        unreported_s: float = UNREPORTED_S,
+        max_pause_s: float = MAX_PAUSE_S,
     ) -> None:
         self.node = node
+        self.max_pause_s = max_pause_s
         self.unreported_s = unreported_s
         self.pull = pull
         """Copies what is new; returns the number of events, or `None` if that failed."""
@@ -71,10 +78,11 @@ class JournalFollower:
             vain = max(0.0, vain - (anyio.current_time() - begun) / _POLL_INTERVAL_S)
             begun = anyio.current_time()
             if count is None:
-                pause = min(max(2 * pause, _POLL_INTERVAL_S), _MAX_PAUSE_S)
+                pause = min(max(2 * pause, _POLL_INTERVAL_S), self.max_pause_s)
+                self.moves += 1  # what the node has is unknown
                 await self._rest(pause)
                 continue
-            pause, vain = 0.0, 0.0 if count else vain + 1
+            pause, vain = 0.0, max(0.0, vain - 1) if count else vain + 1
             await self._rest(_POLL_INTERVAL_S if vain > _MAX_VAIN_CALLS else _MIN_INTERVAL_S)
             await self._wait()
 
@@ -109,7 +117,11 @@ async def pull(
         count = await anyio.to_thread.run_sync(take, reply)
         total += count
         is_awaited = reply.get("awaited") is True
-        if count == BATCH or (count and is_awaited):
+        if count == BATCH:
+            continue
+        if count and is_awaited:
+            if total > count:  # the first such call, which confirms the events, is made at once
+                await anyio.sleep(_MIN_INTERVAL_S)
             continue
         is_unconfirmed = is_awaited and confirms and not key  # the key is known only now
         if count or not may_repeat or (journal.read_last_number() == after and not is_unconfirmed):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 from tests.unit.cluster.test_pull import FakeNode, restart
 
-from hotdesk.cluster.journal_follower import UNREPORTED_S, JournalFollower, pull
+from hotdesk.cluster.journal_follower import MAX_PAUSE_S, UNREPORTED_S, JournalFollower, pull
 from hotdesk.cluster.nodes import ClusterNode, NodeCalls
 from hotdesk.cluster.pull import BATCH, PulledJournal
 from hotdesk.cluster.report import NodeReport
@@ -38,10 +38,13 @@ class Calls:
 
 @asynccontextmanager
 async def following(
-    calls: Calls, report: NodeReport = REPORT, unreported_s: float = UNREPORTED_S
+    calls: Calls,
+    report: NodeReport = REPORT,
+    unreported_s: float = UNREPORTED_S,
+    max_pause_s: float = MAX_PAUSE_S,
 ) -> AsyncIterator[JournalFollower]:
     """Follow a node; the first call has been made when this yields."""
-    follower = JournalFollower(ClusterNode(report, cast(Any, None)), calls.pull, unreported_s)
+    follower = JournalFollower(ClusterNode(report, cast(Any, None)), calls.pull, unreported_s, max_pause_s)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(follower.run)
         await calls.reach(1)
@@ -108,6 +111,36 @@ async def test_a_call_that_fails_is_repeated_less_and_less_often() -> None:
         first, second, third = calls.times
         assert second - first >= 1
         assert third - second >= 2
+
+
+async def test_the_pause_after_calls_that_fail_has_a_limit() -> None:
+    async with following(calls := Calls([None] * 10), max_pause_s=0.1) as follower:
+        await calls.reach(6)
+        assert calls.times[-1] - calls.times[0] < 5
+        assert follower.moves >= 5, "its desks are looked at again"
+
+
+async def test_a_node_that_mostly_reports_in_vain_is_asked_once_a_second() -> None:
+    async with following(calls := Calls([0, 0, 0, 0, 1] * 40)) as follower:
+        for _ in range(200):
+            follower.note()
+            await anyio.sleep(0.01)
+        assert len(calls.times) <= 25 + calls.times[-1] - calls.times[0]
+
+
+async def test_single_events_that_are_awaited_are_fetched_with_pauses(tmp_path: Path) -> None:
+    class Dripping(NodeCalls):
+        def __init__(self) -> None:
+            self.count = 0
+
+        async def call(self, method: str, target: str, *rest: object, **named: object) -> dict[str, object]:
+            self.count += 1
+            return {"awaited": True}
+
+    calls, journal = Dripping(), PulledJournal(tmp_path / "n1")
+    with anyio.move_on_after(0.5):
+        await pull(calls, journal, lambda _: 1)
+    assert 2 <= calls.count <= 28
 
 
 async def test_an_earlier_agents_follower_ends_first() -> None:
