@@ -12,11 +12,19 @@ from hotdesk.api.cluster_host import ClusterHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.nodes import ClusterNode, Nodes
+from hotdesk.cluster.pull import PulledJournal
 from hotdesk.cluster.report import NodeReport
 from hotdesk.config import Config
 from hotdesk.ipc.tasks import background
 
 REPORT = NodeReport("n1", "1" * 32, 2, 0, 0, ("container",), (), journals=())
+
+
+class QuietHost(ClusterHost):
+    """A host whose nodes have no events."""
+
+    async def _try_to_pull(self, node: ClusterNode, journal: PulledJournal) -> int | None:
+        return 0
 
 
 async def test_a_lost_node_is_not_looked_at_until_it_returns(tmp_path: Path) -> None:
@@ -26,12 +34,8 @@ async def test_a_lost_node_is_not_looked_at_until_it_returns(tmp_path: Path) -> 
         looked_at.append(node)
         return True
 
-    async def find_nothing(*_: object) -> int:
-        return 0
-
     config = Config(run=tmp_path, lib=tmp_path, images=tmp_path)
-    host = ClusterHost(config, "default", Quotas(), TenantWalls(), cast(Nodes, None))
-    host._try_to_pull = find_nothing  # type: ignore[method-assign]
+    host = QuietHost(config, "default", Quotas(), TenantWalls(), cast(Nodes, None))
     host.cluster = cast(Any, SimpleNamespace(burn_strays=burn_strays))
     host.journals, host.followers = {}, {}
     first, second = (ClusterNode(REPORT, cast(Any, None)) for _ in range(2))
