@@ -501,7 +501,8 @@ async def test_a_node_that_sends_malformed_events_ends_no_server(
         context = make_tls_context(room.identity("server", "home"), "server")
         nodes = Nodes([StaticNode(hostile), StaticNode(honest)], context, tasks, room.errors.append)
         tasks.start(nodes.run)
-        settings = settings_in(tmp_path / "home")
+        serving = {"nodes": ["127.0.0.1:1"], "identity": str(room.identity("server", "home"))}
+        settings = replace(settings_in(tmp_path / "home"), serve=serving)
         async with ClusterHost(settings, "default", Quotas(), TenantWalls(), nodes):
             with anyio.fail_after(20):
                 while not list((settings.lib / "serve/nodes/n2").glob("*.jsonl")):
