@@ -175,6 +175,8 @@ class Forward:
 
     async def confirm(self) -> None:
         """Wait until the server of this node has the record of this request, if it requires that."""
+        if not self.way.sync:
+            return
         size = self.request.body or 0
         body = size if isinstance(size, int) and not self.request.upgrade else -1
         try:
